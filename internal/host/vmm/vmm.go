@@ -1,0 +1,175 @@
+// Package vmm is the contract between spaced-host and the virtual machine monitors that run sandboxes.
+//
+// # Vocabulary
+//
+// A driver (qemu, firecracker, fake) starts machines. A machine is one VMM process with one guest. It runs in an enclosure: network
+// namespace, cgroup, uid and root directory, made by whoever calls the driver; a driver is handed an enclosure and never makes one. A
+// snapshot is a set of files from which any number of machines can be loaded: device state, memory and disk, which belong
+// together. A handle is what must be written down to find a machine again after the daemon has died: its process outlives the daemon.
+//
+// # The life of a machine
+//
+//	Boot ─┐                    ┌─ Pause ──► paused ─┬─ Save (any number of times)
+//	Load ─┴─► running ◄────────┴───────── Resume ◄──┘
+//	any ──► Kill, or the process dies ──► done
+//
+// Boot starts a kernel. Load starts from a snapshot, and the machine runs when it returns; the guest's clock and generator are
+// stale until the link's handshake has set them, which is the caller's work (DialGuest, then api/link). Recover finds a machine that
+// another life of the daemon started.
+//
+// # What repeated calls do
+//
+// Pause of a paused machine, Resume of a running one and Kill of a dead one succeed and change nothing. Save needs a paused machine
+// and leaves it paused. Every call on a machine whose process is gone returns ErrGone. Boot and Load that fail leave no process behind;
+// what the caller put into the enclosure stays the caller's to remove.
+//
+// # What a caller may assume
+//
+// Every call obeys its context's deadline. DialGuest gives one connection at a time: a new one ends the one before. The connection is
+// verified: its peer is the machine's VMM process, by uid, pid and start time. Done is closed within a second of the process's death,
+// however it died. Nothing the guest does can make a call exceed its deadline or return more than the named limits.
+package vmm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// ErrGone is returned by calls on a machine whose process has ended.
+var ErrGone = errors.New("the virtual machine's process is gone")
+
+// ErrIncompatible is wrapped when a snapshot can't be loaded here: other VMM version, machine, CPU, shape or TSC. Nothing was started.
+var ErrIncompatible = errors.New("the snapshot doesn't fit this host")
+
+// Driver starts machines of one VMM.
+type Driver interface {
+	// Name is the driver's word in manifests and in the API: qemu, firecracker, fake.
+	Name() string
+	// Capabilities says what the driver can do and how fast it is; it never changes during a process's life.
+	Capabilities() Capabilities
+	// Boot starts a machine with a kernel. The guest isn't up yet when it returns.
+	Boot(ctx context.Context, e Enclosure, m Boot) (Machine, error)
+	// Load starts a machine from a snapshot's files and returns when it runs.
+	Load(ctx context.Context, e Enclosure, m Load) (Machine, error)
+	// Recover re-attaches to the machine of a handle. ErrGone if its process isn't there any more (pid, start time and uid are compared).
+	Recover(ctx context.Context, e Enclosure, h Handle) (Machine, error)
+}
+
+// Capabilities tells a caller what to expect from a driver.
+type Capabilities struct {
+	Acceleration   string  // kvm, tcg, none
+	TenantBoundary bool    // whether the driver may separate tenants; software emulation may not
+	CPUFactor      float64 // how much slower guest code runs than on the host, about; 1 with hardware virtualisation
+	SharedMemory   bool    // Load maps one memory file for all machines; else each machine needs a file of its own
+	Version        string  // of the VMM, as it stands in manifests
+}
+
+// Shape is the size of a machine. It's fixed in a snapshot.
+type Shape struct {
+	VCPUs       int
+	MemoryBytes int64
+}
+
+// Boot is what a cold start needs. Paths are the host's; the driver puts the files into the enclosure.
+type Boot struct {
+	Shape  Shape
+	Kernel string // uncompressed, with a PVH entry
+	Initrd string
+	Args   []string // more kernel arguments, after the driver's own
+	Disk   string   // raw image, owned by the enclosure's uid; "" for none
+	Memory string   // file for the guest's memory, made by the caller with the right size and owner; it becomes a snapshot's memory
+}
+
+// Load is what a start from a snapshot needs.
+type Load struct {
+	Shape    Shape
+	State    string // device state, read only
+	Memory   string // the snapshot's memory, or the machine's own clone of it (see Capabilities.SharedMemory)
+	Disk     string // the machine's own clone of the snapshot's disk; "" for none
+	Manifest Manifest
+}
+
+// Manifest is the part of a snapshot's manifest that a driver writes at Save and compares before a Load.
+type Manifest struct {
+	Driver      string   `json:"driver"`
+	Version     string   `json:"version"`
+	Machine     string   `json:"machine"` // machine type and its flags
+	CPU         string   `json:"cpu"`
+	Devices     []string `json:"devices"` // in the order that decides their slots
+	VCPUs       int      `json:"vcpus"`
+	MemoryBytes int64    `json:"memory_bytes"`
+	TSCKHz      int64    `json:"tsc_khz"`
+}
+
+// Machine is one VMM process. Its methods may be called from any goroutine.
+type Machine interface {
+	Handle() Handle
+	// DialGuest connects to the guest's link port. One connection at a time.
+	DialGuest(ctx context.Context) (net.Conn, error)
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+	// Save writes the device state to the given file, and the memory to the other one unless it's nil (a booted machine's memory
+	// already is in the file given to Boot). The machine must be paused. Neither file is synced.
+	Save(ctx context.Context, state, memory *os.File) (Manifest, error)
+	// Kill ends the process and returns when it's gone.
+	Kill(ctx context.Context) error
+	// Done is closed when the process is gone.
+	Done() <-chan struct{}
+	// Close lets go of the machine without ending it: the daemon is stopping.
+	Close() error
+}
+
+// Handle finds a machine again. It's written to disk as JSON before the machine is used.
+type Handle struct {
+	Driver    string            `json:"driver"`
+	PID       int               `json:"pid"`
+	StartTime uint64            `json:"start_time"` // clock ticks since boot, field 22 of /proc/PID/stat
+	BootID    string            `json:"boot_id"`    // of the host: a pid of another boot is nobody
+	UID       int               `json:"uid"`
+	Details   map[string]string `json:"details,omitempty"` // the driver's own: socket paths and the like
+}
+
+// Enclosure is what a VMM runs in. Its maker (internal/host/jail on one machine, a Pod later) removes it after the machine is gone.
+type Enclosure struct {
+	ID      string  // names the machine in logs: an execution id, or a template's
+	UID     int     // the VMM's uid and gid, used by no other process
+	NetNS   string  // path of its network namespace
+	Tap     string  // name of the tap device in it; "" for none
+	MAC     string  // the guest's address on the tap, the same in every clone of a snapshot
+	Dir     string  // a directory for sockets and handles, writable by root only
+	Starter Starter // runs a program inside
+}
+
+// Starter runs a program inside an enclosure: with its uid, namespaces, cgroup and root directory, without capabilities and with
+// no_new_privs. It's the only way in which a driver starts a process.
+type Starter interface {
+	Start(ctx context.Context, c Command) (Process, error)
+}
+
+// Command is a program to run in an enclosure.
+type Command struct {
+	Path  string            // inside the root directory, whose /usr is the host's, read only
+	Args  []string          // without the program's name
+	Files []*os.File        // become descriptors 3, 4, …
+	Bind  map[string]Source // files to put into the root directory, by their absolute path in there
+	Log   *os.File          // stdout and stderr; nil discards them
+}
+
+// Source is a host file that is bound into a root directory.
+type Source struct {
+	Path     string
+	Writable bool
+}
+
+// Process is a started VMM. Whether it's a child or found again makes no difference to its user.
+type Process struct {
+	PID       int
+	StartTime uint64
+	PIDFD     *os.File // becomes readable when the process has ended
+}
+
+// KillGrace is how long Kill waits for a killed process to be gone before it gives up: a process in an uninterruptible wait.
+const KillGrace = 10 * time.Second

@@ -1,0 +1,123 @@
+package peer
+
+import (
+	"errors"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
+)
+
+// Route reads a route off the wire. A missing one is an invalid one.
+func Route(r *routev1.Route) (space.Route, error) {
+	out := space.Route{Sandbox: r.GetSandbox(), Execution: r.GetExecution(), Epoch: r.GetEpoch(), Placement: space.Placement{
+		Node: r.GetPlacement().GetNode(), PodUID: r.GetPlacement().GetPodUid(),
+	}}
+	switch r.GetPlacement().GetKind() {
+	case routev1.PlacementKind_PLACEMENT_KIND_NODE:
+		out.Placement.Kind = space.PlacementNode
+	case routev1.PlacementKind_PLACEMENT_KIND_POD:
+		out.Placement.Kind = space.PlacementPod
+	}
+	if err := out.Check(); err != nil {
+		return space.Route{}, space.Errorf(space.CodeInvalid, "%w", err)
+	}
+	return out, nil
+}
+
+// RouteMessage writes a route for the wire.
+func RouteMessage(r space.Route) *routev1.Route {
+	kind := routev1.PlacementKind_PLACEMENT_KIND_NODE
+	if r.Placement.Kind == space.PlacementPod {
+		kind = routev1.PlacementKind_PLACEMENT_KIND_POD
+	}
+	return &routev1.Route{Sandbox: r.Sandbox, Execution: r.Execution, Epoch: r.Epoch, Placement: &routev1.Placement{
+		Kind: kind, Node: r.Placement.Node, PodUid: r.Placement.PodUID,
+	}}
+}
+
+// ErrorMessage writes an error for the wire; a cause that isn't a space.Error is internal and its text stays here.
+func ErrorMessage(err error) *routev1.Error {
+	if err == nil {
+		return nil
+	}
+	e := asError(err)
+	return &routev1.Error{Code: string(e.Code), Field: e.Field, Message: e.Message}
+}
+
+// MessageError reads an error off the wire; nil stays nil.
+func MessageError(m *routev1.Error) error {
+	if m == nil || m.Code == "" {
+		return nil
+	}
+	return &space.Error{Code: space.Code(m.Code), Field: m.Field, Message: m.Message}
+}
+
+// ToConnect wraps an error so that it crosses RPC with its code.
+func ToConnect(err error) error {
+	if err == nil {
+		return nil
+	}
+	out := connect.NewError(connectCode(space.CodeOf(err)), asError(err))
+	if detail, derr := connect.NewErrorDetail(ErrorMessage(err)); derr == nil {
+		out.AddDetail(detail)
+	}
+	return out
+}
+
+// FromConnect returns the space.Error that a peer sent. A transport's failure is unavailable, a deadline a timeout.
+func FromConnect(err error) error {
+	if err == nil {
+		return nil
+	}
+	var ce *connect.Error
+	if errors.As(err, &ce) {
+		for _, d := range ce.Details() {
+			if v, derr := d.Value(); derr == nil {
+				if m, ok := v.(*routev1.Error); ok {
+					return MessageError(m)
+				}
+			}
+		}
+	}
+	switch connect.CodeOf(err) {
+	case connect.CodeDeadlineExceeded:
+		return space.Errorf(space.CodeTimeout, "%w", err)
+	case connect.CodeCanceled:
+		return err
+	default:
+		return space.Errorf(space.CodeUnavailable, "%w", err)
+	}
+}
+
+func asError(err error) *space.Error {
+	var e *space.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause", Err: err}
+}
+
+func connectCode(c space.Code) connect.Code {
+	switch c {
+	case space.CodeInvalid, space.CodeTooLarge, space.CodeShapeUnavailable, space.CodeGuest:
+		return connect.CodeInvalidArgument
+	case space.CodeUnauthenticated, space.CodeTokenExpired:
+		return connect.CodeUnauthenticated
+	case space.CodeForbidden, space.CodeRouteDenied:
+		return connect.CodePermissionDenied
+	case space.CodeNotFound:
+		return connect.CodeNotFound
+	case space.CodeConflict, space.CodeRouteStale, space.CodeExecutionLost, space.CodeSessionLost, space.CodeTemplateNotReady, space.CodeIdempotencyMismatch:
+		return connect.CodeFailedPrecondition
+	case space.CodeQuotaExceeded, space.CodeCapacity:
+		return connect.CodeResourceExhausted
+	case space.CodeTimeout:
+		return connect.CodeDeadlineExceeded
+	case space.CodeUnavailable:
+		return connect.CodeUnavailable
+	default:
+		return connect.CodeInternal
+	}
+}
