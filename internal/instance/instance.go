@@ -107,6 +107,9 @@ func (i Instance) Cgroup() string { return filepath.Join("space", i.Name) }
 // NetNSDir is where network namespaces are bound, as ip-netns does it.
 const NetNSDir = "/run/netns"
 
+// Node is the name of the instance's one node, in routes and in the API.
+func (i Instance) Node() string { return i.Name }
+
 // APIPort is the management API's port on loopback.
 func (i Instance) APIPort() int { return firstPort + i.Slot*portsPerSlot }
 
