@@ -27,6 +27,9 @@ const headerTimeout = 10 * time.Second
 // dialTimeout bounds a connect; the other side is on this machine.
 const dialTimeout = 5 * time.Second
 
+// streamBuffer bounds in bytes what a client keeps of one answer that its reader hasn't taken yet; the server waits beyond it.
+const streamBuffer = 256 << 10
+
 // Credentials returns the pid and uid of the process at the other end, as they were when it connected or listened.
 func Credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
@@ -114,14 +117,14 @@ func Client(path string, uid int) *http.Client {
 }
 
 func transport(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
-	t := &http.Transport{DialContext: dial, Protocols: new(http.Protocols)}
+	t := &http.Transport{DialContext: dial, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer}}
 	t.Protocols.SetUnencryptedHTTP2(true)
 	return t
 }
 
 // Serve serves h on l until ctx ends, then waits drainTimeout for open requests and cuts what remains. It returns nil when ctx ended it.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, Protocols: new(http.Protocols)}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ConnContext: withUID, Protocols: new(http.Protocols)}
 	s.Protocols.SetUnencryptedHTTP2(true)
 	s.Protocols.SetHTTP1(true)
 	return Drain(ctx, s, l)
