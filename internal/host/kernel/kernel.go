@@ -1,0 +1,90 @@
+// Package kernel prepares what guests boot: an uncompressed kernel and an initramfs that holds spaced-guest and the modules which the
+// kernel needs to see its disk, its network and the link to the host.
+//
+// The kernel is Debian's own for cloud guests, fetched through apt and never installed on the host. It's for guests only and knows
+// nothing of machines. Its invariant: a directory that Prepare named is complete, since everything is written beside it, synced, and
+// renamed into place; so a second Prepare finds it and does next to nothing.
+package kernel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files are what a machine boots.
+type Files struct {
+	Vmlinux string // path of the kernel: an ELF file with a PVH entry
+	Initrd  string // path of the initramfs
+	Version string // of the kernel, as its package has it
+	Digest  string // of kernel and initramfs together: 64 hexadecimal digits
+}
+
+// Options say what to prepare and where.
+type Options struct {
+	Dir      string            // where the files are kept, root's; made if it's missing
+	Guest    string            // path of the spaced-guest binary
+	Update   bool              // fetch the newest kernel that apt knows, even if one is there
+	Progress func(line string) // is told what happens, a line at a time; nil for nobody
+}
+
+// Prepare makes the files, or finds those of an earlier call. Several processes may call it for one directory at the same time.
+// Without a kernel in the directory it needs apt's package sources; the context bounds all of it.
+func Prepare(ctx context.Context, o Options) (Files, error) {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return Files{}, fmt.Errorf("prepare the guest kernel: %w", err)
+	}
+	unlock, err := lock(ctx, filepath.Join(o.Dir, "lock"))
+	if err != nil {
+		return Files{}, fmt.Errorf("prepare the guest kernel: %w", err)
+	}
+	defer unlock()
+	t, err := ensureTree(ctx, o)
+	if err != nil {
+		return Files{}, fmt.Errorf("prepare the guest kernel: %w", err)
+	}
+	initrd, sum, err := ensureInitrd(o, t)
+	if err != nil {
+		return Files{}, fmt.Errorf("prepare the initramfs: %w", err)
+	}
+	return Files{Vmlinux: t.vmlinux(), Initrd: initrd, Version: t.Version, Digest: digest(t.Sum, sum)}, nil
+}
+
+func digest(sums ...string) string {
+	h := sha256.New()
+	for _, s := range sums {
+		h.Write([]byte(s + "\n"))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// lock waits until no other process prepares in the same directory.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		if err := pause(ctx); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("wait for another process that holds %s: %w", path, err)
+		}
+	}
+}
