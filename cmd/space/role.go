@@ -17,7 +17,10 @@ import (
 
 // roleCommands lists the roles. Each is wired in a file of its own, role_NAME.go.
 func roleCommands() []*cobra.Command {
-	return []*cobra.Command{}
+	return []*cobra.Command{
+		supervisorRole(),
+		postgresRole(),
+	}
 }
 
 // roleRun is what a role does until its context ends. An error makes the supervisor start it again after a while.

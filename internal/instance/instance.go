@@ -65,6 +65,10 @@ const Root = "/var/lib/space"
 // DataDir holds what survives a reboot.
 func (i Instance) DataDir() string { return filepath.Join(Root, i.Name) }
 
+// BinDir holds the binaries that the roles run, space and spaced-guest: copies, so that every role's user reaches them and a rebuild
+// changes nothing under a running platform.
+func (i Instance) BinDir() string { return filepath.Join(i.DataDir(), "bin") }
+
 // RoleDir is a role's part of the data directory, readable by that role only.
 func (i Instance) RoleDir(r Role) string { return filepath.Join(i.DataDir(), string(r)) }
 

@@ -1,0 +1,43 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/space-platform/space/internal/instance"
+)
+
+// configuration is what a new instance's file says: nothing, with everything that could be said beside it.
+const configuration = `# SPACE, instance %[1]s. Restart with 'space down' and 'space up' after a change. Unknown keys are refused.
+
+# VMM driver: "qemu". Empty: the best that 'space doctor' finds.
+#driver = ""
+
+# "kvm" or "tcg" for the qemu driver. Empty: kvm if a guest boots with it. tcg doesn't separate tenants.
+#acceleration = ""
+
+# Size of the volume with templates and disks, allocated whole when it's made.
+#volume_gib = %[2]d
+
+# How clients reach the API and the edge. Empty: loopback, ports %[3]d and %[4]d.
+#public_url = ""
+#edge_url = ""
+`
+
+// EnsureConfiguration writes a commented configuration file if there is none.
+func EnsureConfiguration(i instance.Instance) error {
+	f, err := os.OpenFile(i.ConfigFile(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	_, err = fmt.Fprintf(f, configuration, i.Name, instance.DefaultVolumeGiB, i.APIPort(), i.EdgePort())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	return nil
+}
