@@ -1,0 +1,6 @@
+package tsc
+
+const supported = true
+
+// read returns the counter.
+func read() uint64
