@@ -1,0 +1,44 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrateTimeout bounds all migrations of one start, and the wait for another process that migrates.
+const migrateTimeout = 2 * time.Minute
+
+// Migrate brings the schema up to date; another process that does the same at that moment is waited for. It only goes forward.
+func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
+	defer cancel()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	conns := stdlib.OpenDBFromPool(pool)
+	defer conns.Close()
+	p, err := goose.NewProvider(goose.DialectPostgres, conns, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	return nil
+}

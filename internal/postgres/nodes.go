@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// connectedWithin is how old a node's last call may be for the node to count as connected.
+const connectedWithin = time.Minute
+
+// Node returns a node that has registered; not_found if it hasn't.
+func (s *Store) Node(ctx context.Context, name string) (record.Node, error) {
+	var out record.Node
+	err := s.read(ctx, "read node "+name, func(ctx context.Context, q *db.Queries) error {
+		r, err := q.Node(ctx, db.NodeParams{Name: name, Within: connectedWithin})
+		if err != nil {
+			return missing(err, "node", name)
+		}
+		out = record.Node{Name: r.Name, SynchronizedAt: r.SynchronizedAt, Connected: r.Connected, Facts: record.Facts{
+			Driver: r.Driver, Acceleration: r.Acceleration, CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), Version: r.Version,
+		}}
+		return nil
+	})
+	return out, err
+}
+
+// Wanted returns all that a node should have, and the executions that it should no longer have and that aren't gone.
+func (s *Store) Wanted(ctx context.Context, node string) (record.Wanted, error) {
+	var out record.Wanted
+	err := s.read(ctx, "read what node "+node+" should have", func(ctx context.Context, q *db.Queries) error {
+		executions, err := q.NodeExecutions(ctx, node)
+		if err != nil {
+			return err
+		}
+		templates, err := q.NodeTemplates(ctx, node)
+		if err != nil {
+			return err
+		}
+		for _, r := range executions {
+			out.Executions = append(out.Executions, wantedExecution(r))
+		}
+		for _, r := range templates {
+			out.Templates = append(out.Templates, wantedTemplate(r))
+		}
+		return nil
+	})
+	return out, err
+}
+
+func wantedExecution(r db.NodeExecutionsRow) record.WantedExecution {
+	return record.WantedExecution{
+		Route:    route(r.Sandbox, r.ID, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
+		Template: r.Template, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Wanted: r.Wanted, Recorded: observed(r.State),
+	}
+}
+
+func wantedTemplate(r db.NodeTemplatesRow) record.WantedTemplate {
+	out := record.WantedTemplate{ID: r.ID, Recipe: r.Recipe, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes)}
+	if r.State == nil {
+		return out
+	}
+	out.Recorded = record.TemplateStatus{
+		State: record.TemplateState(*r.State), Shape: shape(*r.ActualVcpus, *r.ActualMemoryBytes, *r.ActualDiskBytes),
+		Digest: text(r.Digest), Progress: text(r.Progress),
+	}
+	return out
+}

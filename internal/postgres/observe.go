@@ -1,0 +1,74 @@
+package postgres
+
+import (
+	"context"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// Observe writes what a node's report brought, in one transaction, and ends the operations that waited for it. It returns the ids of
+// those operations. What contradicts a final state is left out.
+func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, err error) {
+	err = s.write(ctx, "record what node "+seen.Node+" reported", func(ctx context.Context, q *db.Queries) error {
+		ended = nil
+		if seen.Facts != nil {
+			if err := seeNode(ctx, q, seen.Node, *seen.Facts); err != nil {
+				return err
+			}
+		}
+		for _, e := range seen.Executions {
+			ids, err := observeExecution(ctx, q, e)
+			if err != nil {
+				return err
+			}
+			ended = append(ended, ids...)
+		}
+		for _, t := range seen.Templates {
+			ids, err := observeTemplate(ctx, q, t)
+			if err != nil {
+				return err
+			}
+			ended = append(ended, ids...)
+		}
+		return nil
+	})
+	return ended, err
+}
+
+func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) error {
+	return q.SeeNode(ctx, db.SeeNodeParams{
+		Name: name, Driver: f.Driver, Acceleration: f.Acceleration, Cpus: int32(f.CPUs), MemoryBytes: int64(f.MemoryBytes), Version: f.Version,
+	})
+}
+
+func observeExecution(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
+	code, message := failureColumns(e.Error)
+	n, err := q.ObserveExecution(ctx, db.ObserveExecutionParams{
+		Execution: e.Route.Execution, State: string(e.State), ErrorCode: code, ErrorMessage: message, Since: e.Since,
+	})
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	switch e.State {
+	case space.ExecutionRunning:
+		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.CreateSandbox, nil)
+	case space.ExecutionFailed, space.ExecutionLost:
+		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.CreateSandbox, e.Error)
+	default:
+		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.DeleteSandbox, nil)
+	}
+}
+
+func observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]string, error) {
+	code, message := failureColumns(t.Status.Error)
+	n, err := q.ObserveTemplate(ctx, db.ObserveTemplateParams{
+		Template: t.ID, State: string(t.Status.State), Vcpus: int32(t.Status.Shape.VCPUs), MemoryBytes: int64(t.Status.Shape.MemoryBytes),
+		DiskBytes: int64(t.Status.Shape.DiskBytes), Digest: t.Status.Digest, Progress: t.Status.Progress, ErrorCode: code, ErrorMessage: message,
+	})
+	if err != nil || n == 0 || t.Status.State == record.TemplateBuilding {
+		return nil, err
+	}
+	return endTemplateOperation(ctx, q, t.ID, t.Status.Error)
+}

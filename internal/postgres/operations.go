@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// Operation returns a project's operation; not_found if it has none of that id.
+func (s *Store) Operation(ctx context.Context, project, id string) (record.Operation, error) {
+	var out record.Operation
+	err := s.read(ctx, "read operation "+id, func(ctx context.Context, q *db.Queries) error {
+		r, err := q.Operation(ctx, db.OperationParams{Project: project, ID: id})
+		if err != nil {
+			return missing(err, "operation", id)
+		}
+		out = record.Operation{
+			ID: r.ID, Project: r.Project, Kind: record.OperationKind(r.Kind), Status: record.OperationStatus(r.Status),
+			Sandbox: text(r.Sandbox), Template: text(r.Template), Error: failure(r.ErrorCode, r.ErrorMessage), CreatedAt: r.CreatedAt,
+		}
+		if r.EndedAt != nil {
+			out.EndedAt = *r.EndedAt
+		}
+		return nil
+	})
+	return out, err
+}
+
+// endSandboxOperation ends the operation of that kind if it runs: failed if there is an error, else succeeded. It returns the ids of
+// those it ended.
+func endSandboxOperation(ctx context.Context, q *db.Queries, sandbox string, kind record.OperationKind, failed *space.Error) ([]string, error) {
+	code, message := failureColumns(failed)
+	return q.EndSandboxOperation(ctx, db.EndSandboxOperationParams{
+		Sandbox: sandbox, Kind: string(kind), Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
+	})
+}
+
+func endTemplateOperation(ctx context.Context, q *db.Queries, template string, failed *space.Error) ([]string, error) {
+	code, message := failureColumns(failed)
+	return q.EndTemplateOperation(ctx, db.EndTemplateOperationParams{
+		Template: template, Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
+	})
+}
+
+func endStatus(failed *space.Error) record.OperationStatus {
+	if failed != nil {
+		return record.OperationFailed
+	}
+	return record.OperationSucceeded
+}

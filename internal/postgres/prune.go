@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+const (
+	// deletedKept is how long a deleted sandbox can still be read.
+	deletedKept = 24 * time.Hour
+	// expiredKept is how long an expired token is still told from an unknown one.
+	expiredKept = 24 * time.Hour
+	// pruneRows bounds one statement, so that no pruning holds its locks for long.
+	pruneRows = 500
+)
+
+// Prune deletes a bounded batch of each kind of record whose time is over, and returns how many. Call it again while it returns any.
+func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
+	steps := []struct {
+		what string
+		do   func(context.Context, *db.Queries) (int64, error)
+	}{
+		{"idempotency keys", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneIdempotencyKeys(ctx, db.PruneIdempotencyKeysParams{Kept: record.IdempotencyKept, MaxRows: pruneRows})
+		}},
+		{"attachments", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneAttachments(ctx, db.PruneAttachmentsParams{Kept: expiredKept, MaxRows: pruneRows})
+		}},
+		{"sandboxes", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneSandboxes(ctx, db.PruneSandboxesParams{Kept: deletedKept, MaxRows: pruneRows})
+		}},
+		{"templates", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneTemplates(ctx, db.PruneTemplatesParams{Kept: deletedKept, MaxRows: pruneRows})
+		}},
+	}
+	for _, step := range steps {
+		err := s.write(ctx, "prune "+step.what, func(ctx context.Context, q *db.Queries) error {
+			n, err := step.do(ctx, q)
+			rows += n
+			return err
+		})
+		if err != nil {
+			return rows, fmt.Errorf("prune: %w", err)
+		}
+	}
+	return rows, nil
+}

@@ -1,0 +1,24 @@
+-- name: InsertSandboxOperation :exec
+INSERT INTO operations (id, project, kind, status, sandbox) VALUES (@id, @project, @kind, 'running', @sandbox::text);
+
+-- name: InsertTemplateOperation :exec
+INSERT INTO operations (id, project, kind, status, template) VALUES (@id, @project, 'build_template', 'running', @template::text);
+
+-- name: Operation :one
+SELECT id, project, kind, status, sandbox, template, error_code, error_message, created_at, ended_at
+FROM operations WHERE project = @project AND id = @id;
+
+-- name: SandboxOperation :one
+SELECT id FROM operations WHERE sandbox = @sandbox::text AND kind = @kind;
+
+-- name: TemplateOperation :one
+SELECT id FROM operations WHERE template = @template::text;
+
+-- name: EndSandboxOperation :many
+-- Ends it if it runs; one that has ended keeps its end.
+UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
+WHERE sandbox = @sandbox::text AND kind = @kind AND status = 'running' RETURNING id;
+
+-- name: EndTemplateOperation :many
+UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
+WHERE template = @template::text AND status = 'running' RETURNING id;

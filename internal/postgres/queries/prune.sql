@@ -1,0 +1,24 @@
+-- name: PruneIdempotencyKeys :execrows
+DELETE FROM idempotency_keys k USING (
+    SELECT c.project, c.key FROM idempotency_keys c WHERE c.created_at < now() - @kept::interval LIMIT @max_rows
+) old WHERE k.project = old.project AND k.key = old.key;
+
+-- name: PruneAttachments :execrows
+DELETE FROM attachments WHERE token_hash IN (
+    SELECT a.token_hash FROM attachments a WHERE a.expires_at < now() - @kept::interval LIMIT @max_rows
+);
+
+-- name: PruneSandboxes :execrows
+-- Its executions, sessions and operations go with it.
+DELETE FROM sandboxes WHERE id IN (
+    SELECT s.id FROM execution_status st JOIN sandboxes s ON s.execution = st.execution
+    WHERE st.state = 'gone' AND st.observed_at < now() - @kept::interval LIMIT @max_rows
+);
+
+-- name: PruneTemplates :execrows
+-- Those whose name another has taken; their operations go with them.
+DELETE FROM templates WHERE id IN (
+    SELECT t.id FROM templates t
+    WHERE t.superseded_at < now() - @kept::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
+    LIMIT @max_rows
+);

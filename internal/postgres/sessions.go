@@ -1,0 +1,142 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// maxSessions bounds the sessions of one sandbox: their specs stay until it is deleted.
+const maxSessions = 10_000
+
+// CreateSession writes a session with its first attachment token, in one transaction, and returns its id: an earlier one if the
+// request's Idempotency-Key has made it already. The caller has checked that the sandbox is the project's.
+func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (session string, err error) {
+	err = s.write(ctx, "create session "+n.ID, func(ctx context.Context, q *db.Queries) error {
+		session, err = claim(ctx, q, n.Project, n.Request, n.ID)
+		if err != nil || session != n.ID {
+			return err
+		}
+		return insertSession(ctx, q, n)
+	})
+	return session, err
+}
+
+func insertSession(ctx context.Context, q *db.Queries, n record.NewSession) error {
+	count, err := q.CountSessions(ctx, n.Sandbox)
+	if err != nil {
+		return err
+	}
+	if count >= maxSessions {
+		return space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", count)
+	}
+	env, err := json.Marshal(n.Spec.Env)
+	if err != nil {
+		return err
+	}
+	if err := q.InsertSession(ctx, db.InsertSessionParams{
+		ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, Env: env, RunAs: n.Spec.User, Stdin: notNull(n.Spec.Stdin),
+	}); err != nil {
+		return err
+	}
+	return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: n.Token[:], Session: n.ID, Life: n.TokenLife})
+}
+
+// CreateAttachment stores another token of a session. The caller has checked that the session is the project's.
+func (s *Store) CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration) error {
+	return s.write(ctx, "create an attachment of session "+session, func(ctx context.Context, q *db.Queries) error {
+		return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: token[:], Session: session, Life: life})
+	})
+}
+
+// Attachment returns an issued token's record; not_found if there's none.
+func (s *Store) Attachment(ctx context.Context, token record.TokenHash) (record.Attachment, error) {
+	var out record.Attachment
+	err := s.read(ctx, "read an attachment", func(ctx context.Context, q *db.Queries) error {
+		row, err := q.Attachment(ctx, token[:])
+		if errors.Is(err, pgx.ErrNoRows) {
+			return space.Errorf(space.CodeNotFound, "the attachment token does not exist")
+		}
+		out = record.Attachment{Session: row.Session, ExpiresAt: row.ExpiresAt}
+		return err
+	})
+	return out, err
+}
+
+// Session returns a session of a project's sandbox without its environment and stdin; not_found if it has none of that id.
+func (s *Store) Session(ctx context.Context, project, sandbox, id string) (record.Session, error) {
+	var out record.Session
+	err := s.read(ctx, "read session "+id, func(ctx context.Context, q *db.Queries) error {
+		r, err := q.Session(ctx, db.SessionParams{Project: project, Sandbox: sandbox, ID: id})
+		if err != nil {
+			return missing(err, "session", id)
+		}
+		out = record.Session{
+			ID: r.ID, Sandbox: r.Sandbox, Spec: record.Spec{Argv: r.Argv, Cwd: r.Cwd, User: r.RunAs},
+			Execution: text(r.Execution), CreatedAt: r.CreatedAt,
+		}
+		if r.StartedAt != nil {
+			out.StartedAt = *r.StartedAt
+		}
+		return nil
+	})
+	return out, err
+}
+
+// AttachmentTarget returns what a token opens; unauthenticated if no such token was issued.
+func (s *Store) AttachmentTarget(ctx context.Context, token record.TokenHash) (record.Target, error) {
+	var out record.Target
+	err := s.read(ctx, "read an attachment's target", func(ctx context.Context, q *db.Queries) error {
+		row, err := q.AttachmentTarget(ctx, token[:])
+		if errors.Is(err, pgx.ErrNoRows) {
+			return space.Errorf(space.CodeUnauthenticated, "the attachment token isn't valid")
+		}
+		if err != nil {
+			return err
+		}
+		out, err = target(row)
+		return err
+	})
+	return out, err
+}
+
+func target(r db.AttachmentTargetRow) (record.Target, error) {
+	out := record.Target{
+		Session: record.Session{
+			ID: r.Session, Sandbox: r.Sandbox, Execution: text(r.SessionExecution),
+			Spec: record.Spec{Argv: r.Argv, Cwd: r.Cwd, User: r.RunAs, Stdin: r.Stdin},
+		},
+		Sandbox: r.Sandbox, Desired: record.Desired(r.Desired), Expired: r.Expired, Revoked: r.Revoked,
+		Execution: record.Execution{
+			Route:    route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
+			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage),
+		},
+	}
+	return out, json.Unmarshal(r.Env, &out.Session.Spec.Env)
+}
+
+// FixSession binds a session to the execution that its first attach found. It reports whether it did: not if another attach was first,
+// or if the execution is no longer the sandbox's current one.
+func (s *Store) FixSession(ctx context.Context, session, execution string) (fixed bool, err error) {
+	err = s.write(ctx, "fix session "+session, func(ctx context.Context, q *db.Queries) error {
+		n, err := q.FixSession(ctx, db.FixSessionParams{ID: session, Execution: execution})
+		fixed = n == 1
+		return err
+	})
+	return fixed, err
+}
+
+// notNull keeps an absent byte string from becoming a null.
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+const (
+	// readTimeout bounds a read, the wait for a connection included.
+	readTimeout = 5 * time.Second
+	// writeTimeout bounds a transaction, the wait for a connection included.
+	writeTimeout = 10 * time.Second
+)
+
+// Store keeps the control plane's records. It is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+// New returns a store on a pool, whose owner closes it. The schema must be up to date; see Migrate.
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.read(ctx, "ping the database", func(ctx context.Context, _ *db.Queries) error { return s.pool.Ping(ctx) })
+}
+
+// read runs statements that change nothing.
+func (s *Store) read(ctx context.Context, doing string, do func(context.Context, *db.Queries) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return explain(doing, do(ctx, db.New(s.pool)))
+}
+
+// write runs do in one transaction. A caller that gives up doesn't end it: whether it commits would be left open for nothing.
+func (s *Store) write(ctx context.Context, doing string, do func(context.Context, *db.Queries) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	return explain(doing, pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx)) }))
+}
