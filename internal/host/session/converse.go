@@ -1,0 +1,234 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/ring"
+)
+
+// The limits of a conversation with the guest about one session.
+const (
+	answerTimeout = 30 * time.Second       // for a guest to answer a call; a cold one under emulation takes a second
+	stdinChunk    = 32 << 10               // bytes of stdin in one message
+	ackBytes      = 64 << 10               // kept output is acknowledged when so much has come,
+	ackDelay      = 100 * time.Millisecond // or so long after it came
+)
+
+// converse opens the session in the guest and keeps what comes until its exit is on file, or the stream breaks.
+func (s *Session) converse(ctx context.Context, l *link.Link) error {
+	log, err := s.log()
+	if err != nil {
+		return onNode(err)
+	}
+	acknowledged := log.End()
+	st, err := s.open(ctx, l, acknowledged)
+	if err != nil {
+		return err
+	}
+	defer st.Reset(link.CodeCancelled)
+	opened, err := s.opened(ctx, st)
+	if err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	done, finish := context.WithCancel(gctx)
+	kept := make(chan struct{}, 1) // a receive means: the ring has grown
+	g.Go(func() error { return s.sendStdin(done, st, opened) })
+	g.Go(func() error { return acknowledge(done, st, log, acknowledged, kept) })
+	g.Go(func() error {
+		defer finish()
+		return s.receive(gctx, st, log, kept)
+	})
+	return g.Wait()
+}
+
+func (s *Session) open(ctx context.Context, l *link.Link, acknowledged uint64) (*link.Stream, error) {
+	s.mu.Lock()
+	spec, stdin := proto.CloneOf(s.spec), len(s.spec.GetStdin())
+	s.mu.Unlock()
+	spec.Stdin = nil
+	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
+		Session: s.id, Spec: spec, Acknowledged: acknowledged, StdinBytes: uint64(stdin),
+	}}})
+	if err != nil {
+		return nil, fmt.Errorf("open session %s: %w", s.id, err)
+	}
+	st, err := l.Open(ctx, first)
+	if err != nil {
+		return nil, fmt.Errorf("open session %s: %w", s.id, err)
+	}
+	return st, nil
+}
+
+// opened waits for the guest's first answer. It returns the stdin that the guest hasn't got yet.
+func (s *Session) opened(ctx context.Context, st *link.Stream) (stdin stdinRest, err error) {
+	wait, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	m, err := receive(wait, st)
+	if err != nil {
+		return stdinRest{}, fmt.Errorf("open session %s: %w", s.id, err)
+	}
+	o := m.GetOpened()
+	if o == nil {
+		return stdinRest{}, violation("session %s: the first message isn't Opened", s.id)
+	}
+	s.mu.Lock()
+	all := s.spec.GetStdin()
+	s.mu.Unlock()
+	if o.GetStdinReceived() > uint64(len(all)) {
+		return stdinRest{}, violation("session %s: it has more stdin than there is", s.id)
+	}
+	if nanos := o.GetStartedUnixNanos(); nanos != 0 {
+		if err := s.setStarted(timestamp(nanos)); err != nil {
+			return stdinRest{}, onNode(err)
+		}
+	}
+	return stdinRest{offset: o.GetStdinReceived(), data: all[o.GetStdinReceived():]}, nil
+}
+
+// stdinRest is stdin from an offset on.
+type stdinRest struct {
+	offset uint64
+	data   []byte
+}
+
+func (s *Session) sendStdin(ctx context.Context, st *link.Stream, rest stdinRest) error {
+	for len(rest.data) > 0 {
+		n := min(len(rest.data), stdinChunk)
+		chunk := &guestv1.StdinChunk{Offset: rest.offset, Data: rest.data[:n]}
+		if err := send(ctx, st, &guestv1.ToSession{Message: &guestv1.ToSession_Stdin{Stdin: chunk}}); err != nil {
+			return unlessDone(ctx, fmt.Errorf("send stdin of session %s: %w", s.id, err))
+		}
+		rest.offset, rest.data = rest.offset+uint64(n), rest.data[n:]
+	}
+	return nil
+}
+
+// acknowledge tells the guest how much is kept, seldom enough not to cost and often enough not to hold it up.
+func acknowledge(ctx context.Context, st *link.Stream, log *ring.Ring, told uint64, kept <-chan struct{}) error {
+	for {
+		select {
+		case <-kept:
+		case <-ctx.Done():
+			return nil
+		}
+		for delay := time.After(ackDelay); log.End()-told < ackBytes; {
+			select {
+			case <-kept:
+				continue
+			case <-delay:
+			case <-ctx.Done():
+				return nil
+			}
+			break
+		}
+		end := log.End()
+		if err := send(ctx, st, &guestv1.ToSession{Message: &guestv1.ToSession_Acknowledged{Acknowledged: end}}); err != nil {
+			return unlessDone(ctx, fmt.Errorf("acknowledge output: %w", err))
+		}
+		told = end
+	}
+}
+
+// receive keeps output until the exit.
+func (s *Session) receive(ctx context.Context, st *link.Stream, log *ring.Ring, kept chan<- struct{}) error {
+	for {
+		m, err := receive(ctx, st)
+		if err != nil {
+			return fmt.Errorf("session %s: %w", s.id, err)
+		}
+		switch {
+		case m.GetOutput() != nil:
+			if err := s.keep(ctx, log, m.GetOutput()); err != nil {
+				return err
+			}
+			select {
+			case kept <- struct{}{}:
+			default:
+			}
+		case m.GetExit() != nil:
+			exit, err := checkExit(m.GetExit(), log.End())
+			if err != nil {
+				return fmt.Errorf("session %s: %w", s.id, err)
+			}
+			return onNode(s.setExit(exit))
+		default:
+			return violation("session %s: neither output nor exit", s.id)
+		}
+	}
+}
+
+// keep appends the part of an output message that the ring hasn't got.
+func (s *Session) keep(ctx context.Context, log *ring.Ring, o *sessionv1.Output) error {
+	data, stream, err := checkOutput(o, log.End())
+	if err != nil {
+		return fmt.Errorf("session %s: %w", s.id, err)
+	}
+	return onNode(log.Append(ctx, stream, data))
+}
+
+// forget tells the guest that it may drop an ended session.
+func (s *Session) forget(ctx context.Context, l *link.Link) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_ForgetSession{ForgetSession: &guestv1.ForgetSession{Session: s.id}}})
+	if err != nil {
+		return fmt.Errorf("forget session %s: %w", s.id, err)
+	}
+	st, err := l.Open(ctx, first)
+	if err != nil {
+		return fmt.Errorf("forget session %s: %w", s.id, err)
+	}
+	defer st.Reset(link.CodeCancelled)
+	if _, err := st.Recv(ctx); err != nil {
+		return fmt.Errorf("forget session %s: %w", s.id, err)
+	}
+	return onNode(s.setForgotten())
+}
+
+func send(ctx context.Context, st *link.Stream, m proto.Message) error {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return st.Send(ctx, b)
+}
+
+func receive(ctx context.Context, st *link.Stream) (*guestv1.FromSession, error) {
+	b, err := st.Recv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := new(guestv1.FromSession)
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, violation("a message makes no sense: %v", err)
+	}
+	return m, nil
+}
+
+// errNode is wrapped when this node, not the guest, can't do its part: its disk is full, say. The guest keeps what isn't acknowledged.
+var errNode = errors.New("the node can't keep the session's log")
+
+func onNode(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errNode, err)
+}
+
+// unlessDone hides the error of a call that was interrupted because the session has ended.
+func unlessDone(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

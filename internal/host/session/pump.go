@@ -1,0 +1,99 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/api/link"
+)
+
+// How a session is taken up again after its stream broke.
+const (
+	firstBackOff   = 50 * time.Millisecond
+	longestBackOff = 5 * time.Second
+	maxFailures    = 6 // in a row on a living link without any progress, then the session is given up: after about 1.5 s
+)
+
+// pump keeps one session in touch with the guest until nothing is left to say, or the set ends. It's the only goroutine that appends to
+// the session's log.
+func (s *Set) pump(ses *Session) {
+	backOff, failures := firstBackOff, 0
+	for ses.needsGuest() {
+		l, err := s.liveLink()
+		if err != nil {
+			return
+		}
+		before := ses.position()
+		err = s.speak(ses, l)
+		if err == nil || ses.position() != before {
+			backOff, failures = firstBackOff, 0
+		}
+		if err == nil {
+			continue
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("session interrupted", "session", ses.id, "err", err)
+		if !isDone(l) && !errors.Is(err, errNode) {
+			failures++
+		}
+		if failures >= maxFailures {
+			ses.lose(space.Errorf(space.CodeGuest, "the guest can't run the session, and was asked %d times", failures))
+			return
+		}
+		s.pause(l, backOff)
+		backOff = min(2*backOff, longestBackOff)
+	}
+}
+
+// speak says the next thing that the guest has to hear of a session.
+func (s *Set) speak(ses *Session, l *link.Link) error {
+	if !ses.live() {
+		return ses.forget(s.ctx, l)
+	}
+	if err := ses.converse(s.ctx, l); err != nil {
+		return err
+	}
+	s.shed(ses)
+	return nil
+}
+
+// pause waits before the next try; a dead link has nothing to wait for.
+func (s *Set) pause(l *link.Link, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-l.Done():
+	case <-s.ctx.Done():
+	}
+}
+
+// liveLink waits for a link that isn't dead.
+func (s *Set) liveLink() (*link.Link, error) {
+	for {
+		s.mu.Lock()
+		l, changed := s.link, s.linked
+		s.mu.Unlock()
+		if l != nil && !isDone(l) {
+			return l, nil
+		}
+		select {
+		case <-changed:
+		case <-s.ctx.Done():
+			return nil, context.Cause(s.ctx)
+		}
+	}
+}
+
+func isDone(l *link.Link) bool {
+	select {
+	case <-l.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,183 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/host/ring"
+)
+
+// Session is one command in an execution: its files, and who waits for it.
+type Session struct {
+	id  string
+	dir string
+
+	mu        sync.Mutex      // guards what follows
+	spec      *sessionv1.Spec // nil once it has ended
+	ring      *ring.Ring      // nil until it's needed
+	ringLimit int64
+	started   *timestamppb.Timestamp // nil until the guest said so
+	exit      *sessionv1.Exit        // nil until it ended
+	forgotten bool                   // by the guest
+	lost      *space.Error           // why it will never end
+	changed   chan struct{}          // closed and replaced when one of them changes
+}
+
+// reserve makes the directory of a new session. Its spec is on file when it returns.
+func reserve(root, id string, spec *sessionv1.Spec, ringLimit int64) (*Session, error) {
+	s := &Session{id: id, dir: filepath.Join(root, space.HostLabel(id)), spec: spec, ringLimit: ringLimit, changed: make(chan struct{})}
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("reserve session %s: %w", id, err)
+	}
+	if err := writeMessage(s.dir, specFile, spec); err != nil {
+		os.RemoveAll(s.dir)
+		return nil, err
+	}
+	return s, nil
+}
+
+// load reads a session back. It returns nil for a directory whose session was never started: its writer died before the spec was whole.
+func load(root, name string, ringLimit int64) (*Session, error) {
+	s := &Session{
+		id: string(space.PrefixSession) + "_" + name, dir: filepath.Join(root, name), ringLimit: ringLimit,
+		spec: new(sessionv1.Spec), changed: make(chan struct{}),
+	}
+	if ok, err := readMessage(s.dir, specFile, s.spec); err != nil || !ok {
+		return nil, err
+	}
+	started, exit := new(timestamppb.Timestamp), new(sessionv1.Exit)
+	if ok, err := readMessage(s.dir, startedFile, started); err != nil {
+		return nil, err
+	} else if ok {
+		s.started = started
+	}
+	if ok, err := readMessage(s.dir, exitFile, exit); err != nil {
+		return nil, err
+	} else if ok {
+		s.exit, s.spec = exit, nil
+	}
+	var err error
+	s.forgotten, err = readMessage(s.dir, forgottenFile, new(emptypb.Empty))
+	return s, err
+}
+
+// log returns the session's ring, opened when it's first needed.
+func (s *Session) log() (*ring.Ring, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ring != nil {
+		return s.ring, nil
+	}
+	r, err := ring.Open(s.dir, s.ringLimit)
+	if err != nil {
+		return nil, fmt.Errorf("session %s: %w", s.id, err)
+	}
+	if s.exit != nil || s.lost != nil {
+		r.Finish()
+	}
+	s.ring = r
+	return r, nil
+}
+
+// setStarted keeps the moment at which the guest started the session; what is known already stays.
+func (s *Session) setStarted(at *timestamppb.Timestamp) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started != nil {
+		return nil
+	}
+	if err := writeMessage(s.dir, startedFile, at); err != nil {
+		return err
+	}
+	s.started = at
+	s.broadcast()
+	return nil
+}
+
+// setExit keeps how the session ended. All its output is in the ring.
+func (s *Session) setExit(exit *sessionv1.Exit) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := writeMessage(s.dir, exitFile, exit); err != nil {
+		return err
+	}
+	s.exit, s.spec = exit, nil
+	s.ring.Finish()
+	s.broadcast()
+	return nil
+}
+
+func (s *Session) setForgotten() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := writeMessage(s.dir, forgottenFile, new(emptypb.Empty)); err != nil {
+		return err
+	}
+	s.forgotten = true
+	return nil
+}
+
+// lose says that the session will never end, unless it has.
+func (s *Session) lose(why *space.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exit != nil || s.lost != nil {
+		return
+	}
+	s.lost = why
+	if s.ring != nil {
+		s.ring.Finish()
+	}
+	s.broadcast()
+}
+
+// needsGuest reports whether the guest still has to hear something about the session.
+func (s *Session) needsGuest() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.forgotten && s.lost == nil
+}
+
+// position is how far the session's log has come.
+func (s *Session) position() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ring == nil {
+		return 0
+	}
+	return s.ring.End()
+}
+
+// live reports whether the session may still produce output.
+func (s *Session) live() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exit == nil && s.lost == nil
+}
+
+// outcome returns what is known of the session, and a channel that is closed when that changes.
+func (s *Session) outcome() (started *timestamppb.Timestamp, exit *sessionv1.Exit, lost *space.Error, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started, s.exit, s.lost, s.changed
+}
+
+func (s *Session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ring != nil {
+		s.ring.Close()
+	}
+}
+
+func (s *Session) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

@@ -1,0 +1,201 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/ring"
+)
+
+// Limits bounds what the sessions of one execution may use on the node.
+type Limits struct {
+	RingBytes int64 // kept output of one session; 0: ring.DefaultLimit
+	KeptBytes int64 // kept output of all ended sessions, beyond which the oldest lose theirs; 0: DefaultKeptBytes
+}
+
+// Limits that nobody changes.
+const (
+	DefaultKeptBytes = 256 << 20
+	maxLive          = 200     // running at the same time; a link carries a few more streams than that
+	maxSessions      = 100_000 // in an execution's life: each leaves a directory behind, so that it never starts again
+)
+
+// Set holds the sessions of one execution.
+type Set struct {
+	dir    string
+	limits Limits
+	log    *slog.Logger
+	ctx    context.Context // ends all pumps
+	cancel context.CancelFunc
+	pumps  sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	sessions map[string]*Session
+	ended    []*Session // that still have output, in the order of their ends
+	link     *link.Link
+	linked   chan struct{} // closed and replaced when link changes
+	lost     *space.Error
+	closed   bool
+}
+
+// Open reads the sessions in dir, which it makes if need be. Those that haven't ended go on as soon as there is a link. An unreadable session
+// is dropped: only a power loss makes one, and its machine died then too.
+func Open(dir string, limits Limits, log *slog.Logger) (*Set, error) {
+	if limits.RingBytes == 0 {
+		limits.RingBytes = ring.DefaultLimit
+	}
+	if limits.KeptBytes == 0 {
+		limits.KeptBytes = DefaultKeptBytes
+	}
+	s := &Set{dir: dir, limits: limits, log: log, sessions: map[string]*Session{}, linked: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open sessions: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open sessions: %w", err)
+	}
+	for _, e := range entries {
+		s.load(e.Name())
+	}
+	return s, nil
+}
+
+func (s *Set) load(name string) {
+	ses, err := load(s.dir, name, s.limits.RingBytes)
+	if err != nil || ses == nil {
+		s.log.Warn("dropped a session that was never whole", "session", name, "err", err)
+		os.RemoveAll(filepath.Join(s.dir, name))
+		return
+	}
+	s.sessions[ses.id] = ses
+	if !ses.live() {
+		s.ended = append(s.ended, ses)
+	}
+	if ses.needsGuest() {
+		s.pumps.Go(func() { s.pump(ses) })
+	}
+}
+
+// Use makes l the link of all sessions; those that need the guest go on over it.
+func (s *Set) Use(l *link.Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link = l
+	close(s.linked)
+	s.linked = make(chan struct{})
+}
+
+// Lose says that the execution is gone: sessions that haven't ended never will, and no new one starts. What was kept can still be read.
+// It returns when no pump writes any more.
+func (s *Set) Lose(why *space.Error) {
+	s.mu.Lock()
+	if s.lost == nil {
+		s.lost = why
+	}
+	s.mu.Unlock()
+	s.cancel()
+	s.pumps.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ses := range s.sessions {
+		ses.lose(s.lost)
+	}
+}
+
+// Close stops all pumps and lets go of the files: the daemon is stopping, or the execution's directory is about to go. Whoever is attached
+// must have been told before.
+func (s *Set) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.pumps.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, ses := range s.sessions {
+		ses.close()
+	}
+}
+
+// find returns the session of an id, which it reserves unless the caller has seen it start.
+func (s *Set) find(id string, spec *sessionv1.Spec, seen bool) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses, ok := s.sessions[id]; ok {
+		return ses, nil
+	}
+	if err := s.admit(id, seen); err != nil {
+		return nil, err
+	}
+	ses, err := reserve(s.dir, id, spec, s.limits.RingBytes)
+	if err != nil {
+		return nil, err
+	}
+	s.sessions[id] = ses
+	s.pumps.Go(func() { s.pump(ses) })
+	return ses, nil
+}
+
+// admit says why a session can't begin.
+func (s *Set) admit(id string, seen bool) error {
+	live := 0
+	for _, ses := range s.sessions {
+		if ses.live() {
+			live++
+		}
+	}
+	switch {
+	case s.lost != nil:
+		return s.lost
+	case s.closed:
+		return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
+	case seen:
+		return space.Errorf(space.CodeSessionLost, "session %s is not known to this execution", id)
+	case live >= maxLive:
+		return space.Errorf(space.CodeCapacity, "the sandbox runs %d sessions, which is the limit", maxLive)
+	case len(s.sessions) >= maxSessions:
+		return space.Errorf(space.CodeCapacity, "the sandbox has had %d sessions, which is the limit; create a new one", maxSessions)
+	}
+	return nil
+}
+
+// shed notes that a session has ended, and drops the output of those that ended first when all of it is too much.
+func (s *Set) shed(ses *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = append(s.ended, ses)
+	var kept int64
+	for i := len(s.ended) - 1; i >= 0; i-- {
+		log, err := s.ended[i].log()
+		if err != nil {
+			continue
+		}
+		if kept += log.Size(); kept <= s.limits.KeptBytes {
+			continue
+		}
+		for _, old := range s.ended[:i+1] {
+			s.shedOne(old)
+		}
+		s.ended = s.ended[i+1:]
+		return
+	}
+}
+
+func (s *Set) shedOne(ses *Session) {
+	log, err := ses.log()
+	if err == nil {
+		err = log.Shed()
+	}
+	if err != nil {
+		s.log.Warn("can't drop the output of an ended session", "session", ses.id, "err", err)
+	}
+}
