@@ -20,6 +20,8 @@ func roleCommands() []*cobra.Command {
 	return []*cobra.Command{
 		supervisorRole(),
 		postgresRole(),
+		managerRole(),
+		nodeAPIRole(),
 	}
 }
 

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// maxHang is the longest that a Synchronize call may hang, and answerTime what the control plane has beyond it.
+const (
+	maxHang    = 30 * time.Second
+	answerTime = 10 * time.Second
+)
+
+// Synchronize passes sbx-manager's report on to the control plane, and the answer back.
+func (d *door) Synchronize(ctx context.Context, req *connect.Request[controlv1.SynchronizeRequest]) (*connect.Response[controlv1.SynchronizeResponse], error) {
+	hang, err := d.checkReport(req.Msg)
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	release, err := slot(d.reports, "reports")
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, hang+answerTime)
+	defer cancel()
+	resp, err := d.control.Synchronize(ctx, connect.NewRequest(req.Msg))
+	if err != nil {
+		return nil, peer.ToConnect(peer.FromConnect(err))
+	}
+	return connect.NewResponse(resp.Msg), nil
+}
+
+// checkReport refuses a report that doesn't speak for this node, as a whole: half a report would be read as absence of the rest.
+func (d *door) checkReport(m *controlv1.SynchronizeRequest) (hang time.Duration, err error) {
+	if m.GetNode() != d.node {
+		return 0, space.FieldErrorf("node", "%q isn't this node", space.Clip(m.GetNode()))
+	}
+	for _, e := range m.GetExecutions() {
+		if err := d.checkRoute(e.GetRoute()); err != nil {
+			return 0, err
+		}
+	}
+	hang = m.GetMaxHang().AsDuration()
+	if hang < 0 || hang > maxHang {
+		return 0, space.FieldErrorf("max_hang", "%s, want 0 to %s", hang, maxHang)
+	}
+	return hang, nil
+}

@@ -1,0 +1,25 @@
+package manager
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/node/relay"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// Attach admits a session's stream if its route is, in every field, the one of a machine that runs here, and passes it on to the host.
+func (m *Manager) Attach(ctx context.Context, req *connect.Request[sessionv1.AttachRequest], out *connect.ServerStream[sessionv1.AttachResponse]) error {
+	route, err := peer.Route(req.Msg.GetRoute())
+	if err != nil {
+		return peer.ToConnect(err)
+	}
+	ctx, leave, err := m.table.enter(ctx, route)
+	if err != nil {
+		return peer.ToConnect(err)
+	}
+	defer leave()
+	return relay.Copy(ctx, m.sessions, req.Msg, out.Send)
+}

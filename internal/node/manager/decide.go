@@ -1,0 +1,172 @@
+package manager
+
+import (
+	"time"
+
+	space "github.com/space-platform/space"
+)
+
+// action is what a record lacks.
+type action int
+
+const (
+	actNone   action = iota
+	actEnsure        // the host must make the execution
+	actRemove        // the host must remove it
+	actBuild         // the host must be told of a template's order
+	actSettle        // the host was told, and hasn't shown it yet
+)
+
+// decide returns what the host has to do so that a record comes true.
+func decide(r record) action {
+	switch {
+	case r.Wanted == wantRemoved && !r.Removed:
+		return actRemove
+	case r.Wanted == wantRunning && r.State == space.ExecutionPending && r.Template != "":
+		return actEnsure
+	default:
+		return actNone
+	}
+}
+
+// orderRun is the record after EnsureExecution was ordered; old is its record and newest its sandbox's newest one, nil where there is
+// none. The error says why the order is refused: the record then stays as it is.
+func orderRun(old, newest *record, order record, now time.Time) (record, error) {
+	if old == nil && newest != nil && newest.Route.Epoch >= order.Route.Epoch {
+		return record{}, space.Errorf(space.CodeRouteStale, "sandbox %s is at epoch %d already", order.Route.Sandbox, newest.Route.Epoch)
+	}
+	if old == nil {
+		order.Wanted, order.State, order.Since = wantRunning, space.ExecutionPending, now
+		return order, nil
+	}
+	if err := order.Route.Match(old.Route); err != nil {
+		return record{}, err
+	}
+	if old.Wanted == wantRemoved {
+		return record{}, space.Errorf(space.CodeConflict, "execution %s was ordered to be removed", old.Route.Execution)
+	}
+	r := *old
+	if r.Template == "" {
+		r.Template, r.Shape = order.Template, order.Shape
+	}
+	return r, nil
+}
+
+// orderRemove is the record after RemoveExecution was ordered. An unknown execution gets a tombstone too: the host may have it.
+func orderRemove(old *record, route space.Route, now time.Time) (record, error) {
+	if old == nil {
+		return record{Route: route, Wanted: wantRemoved, State: space.ExecutionPending, Since: now}, nil
+	}
+	if err := route.Match(old.Route); err != nil {
+		return record{}, err
+	}
+	r := *old
+	r.Wanted = wantRemoved
+	return r, nil
+}
+
+// seen is what a Watch message says of one execution.
+type seen struct {
+	Route space.Route
+	State space.ExecutionState
+	Err   *problem
+	Since time.Time
+}
+
+// observe is the record after a Watch message that has s about it; s is nil if the message doesn't name the execution, which means
+// that the host has nothing of it.
+func observe(r record, s *seen, now time.Time) record {
+	if r.Removed {
+		r.Removed = s == nil // shown again: the removal isn't finished
+		return r
+	}
+	if s == nil {
+		return absent(r, now)
+	}
+	if final(r.State) || s.State == r.State || s.State == space.ExecutionPending || s.State == space.ExecutionGone {
+		return r
+	}
+	r.State, r.Err, r.Since = s.State, s.Err, s.Since
+	if r.Since.IsZero() {
+		r.Since = now
+	}
+	return r
+}
+
+func absent(r record, now time.Time) record {
+	if r.State != space.ExecutionRunning || r.Wanted == wantRemoved {
+		return r
+	}
+	r.State, r.Since = space.ExecutionLost, now
+	r.Err = &problem{Code: space.CodeExecutionLost, Message: "the node has nothing left of the sandbox's machine"}
+	return r
+}
+
+// adopt is the record of an execution that the host has and nobody ordered here. It's reported like any other, and the control plane
+// orders its removal if it doesn't want it.
+func adopt(s seen, now time.Time) record {
+	r := record{Route: s.Route, Wanted: wantRunning, State: s.State, Err: s.Err, Since: s.Since}
+	if r.Since.IsZero() {
+		r.Since = now
+	}
+	return r
+}
+
+// fail is the record after the host refused EnsureExecution for good.
+func fail(r record, err error, now time.Time) record {
+	if r.State == space.ExecutionPending {
+		r.State, r.Err, r.Since = space.ExecutionFailed, problemOf(err), now
+	}
+	return r
+}
+
+// final reports whether an execution can't leave a state but by being removed.
+func final(s space.ExecutionState) bool { return s == space.ExecutionFailed || s == space.ExecutionLost }
+
+// admit says whether a request may reach an execution: r is the record that find chose for its route, nil if it chose none.
+func admit(route space.Route, r *record) error {
+	if r == nil {
+		return space.Errorf(space.CodeRouteStale, "sandbox %s doesn't run on this node", route.Sandbox)
+	}
+	if err := route.Match(r.Route); err != nil {
+		return err
+	}
+	switch {
+	case r.Wanted == wantRemoved:
+		return space.Errorf(space.CodeExecutionLost, "the machine of sandbox %s was removed", route.Sandbox)
+	case final(r.State):
+		return lostError(*r)
+	case r.State != space.ExecutionRunning:
+		return space.Errorf(space.CodeUnavailable, "the machine of sandbox %s isn't running yet; try again", route.Sandbox)
+	}
+	return nil
+}
+
+// lostError says why an execution is gone. The code is always execution_lost; the record's own error may be of another kind.
+func lostError(r record) error {
+	if err := r.Err.err(); err != nil && r.Err.Code == space.CodeExecutionLost {
+		return err
+	}
+	if r.Err != nil {
+		return space.Errorf(space.CodeExecutionLost, "the machine of sandbox %s is gone: %s", r.Route.Sandbox, r.Err.Message)
+	}
+	return space.Errorf(space.CodeExecutionLost, "the machine of sandbox %s is gone", r.Route.Sandbox)
+}
+
+// find chooses the record to compare a route with: the sandbox's newest if its execution is that sandbox's, else its execution's.
+// Comparing with the newest is what keeps a request for an earlier incarnation out while that one is still being removed.
+func find(records map[string]record, newest map[string]string, route space.Route) *record {
+	r, known := records[route.Execution]
+	if known && r.Route.Sandbox != route.Sandbox {
+		return &r
+	}
+	if n, ok := records[newest[route.Sandbox]]; ok {
+		return &n
+	}
+	return nil
+}
+
+// acknowledged reports whether a tombstone may go: the answer to a complete report that left the execution out doesn't name it.
+func acknowledged(r record, reportedGone, named, listed bool) bool {
+	return r.Removed && reportedGone && !named && !listed
+}

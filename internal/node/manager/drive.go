@@ -1,0 +1,152 @@
+package manager
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// How many calls of a kind the host gets at once. Removals have their own, so that they never wait for machines that are being made.
+const (
+	maxEnsures = 16
+	maxRemoves = 16
+	maxBuilds  = 4
+)
+
+// How long one call on the host may take. The host goes on with what it has begun; the next try joins it.
+const (
+	ensureTimeout = 2 * time.Minute
+	removeTimeout = time.Minute
+	buildTimeout  = 10 * time.Second
+)
+
+// drive is the worker of a key: it does what the record lacks until it lacks nothing.
+func (m *Manager) drive(ctx context.Context, key string, woken <-chan struct{}) {
+	for ctx.Err() == nil {
+		act, r, o := m.table.lacks(key)
+		if act == actNone {
+			return
+		}
+		m.whileLacking(ctx, key, act, woken, func(ctx context.Context) { m.keepTrying(ctx, key, m.call(act, r, o)) })
+	}
+}
+
+// whileLacking runs try until the key lacks something else than act, and returns when try has ended: a removal never runs beside the
+// creation that it follows.
+func (m *Manager) whileLacking(ctx context.Context, key string, act action, woken <-chan struct{}, try func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		try(ctx)
+	}()
+	for {
+		select {
+		case <-woken:
+			if now, _, _ := m.table.lacks(key); now != act {
+				cancel()
+			}
+		case <-done:
+			return
+		}
+	}
+}
+
+// keepTrying calls until its context ends. A call that succeeded shows in the record, which ends the context, at the latest with the
+// host's next Watch message; one that did not is repeated with back-off.
+func (m *Manager) keepTrying(ctx context.Context, key string, call func(context.Context) error) {
+	b := backoff{first: m.timing.workFirst, most: m.timing.workMost}
+	for ctx.Err() == nil {
+		if err := call(ctx); err != nil && ctx.Err() == nil {
+			slog.Warn("the host didn't do what a record needs; will try again", "key", key, "err", err)
+		}
+		wait(ctx, b.next(), nil)
+	}
+}
+
+// call returns what brings a record nearer to what it should be. It notes its outcome in the table itself.
+func (m *Manager) call(act action, r record, o templateOrder) func(context.Context) error {
+	switch act {
+	case actEnsure:
+		return func(ctx context.Context) error { return m.ensure(ctx, r) }
+	case actRemove:
+		return func(ctx context.Context) error { return m.remove(ctx, r) }
+	case actBuild:
+		return func(ctx context.Context) error { return m.build(ctx, o) }
+	default:
+		return func(ctx context.Context) error { return m.settle(ctx) }
+	}
+}
+
+func (m *Manager) ensure(ctx context.Context, r record) error {
+	err := limited(ctx, m.ensures, ensureTimeout, func(ctx context.Context) error {
+		_, err := m.host.EnsureExecution(ctx, connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: r.ensure()}))
+		return err
+	})
+	if refusal := refused(err); refusal != nil && ctx.Err() == nil {
+		return m.table.failed(r.Route.Execution, refusal)
+	}
+	return err
+}
+
+func (m *Manager) remove(ctx context.Context, r record) error {
+	err := limited(ctx, m.removes, removeTimeout, func(ctx context.Context) error {
+		_, err := m.host.RemoveExecution(ctx, connect.NewRequest(&hostv1.RemoveExecutionRequest{Route: peer.RouteMessage(r.Route)}))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return m.table.removed(r.Route.Execution)
+}
+
+func (m *Manager) build(ctx context.Context, o templateOrder) error {
+	err := limited(ctx, m.builds, buildTimeout, func(ctx context.Context) error {
+		_, err := m.host.EnsureTemplate(ctx, connect.NewRequest(&hostv1.EnsureTemplateRequest{Order: o.ensure()}))
+		return err
+	})
+	refusal := refused(err)
+	if err != nil && (refusal == nil || ctx.Err() != nil) {
+		return err
+	}
+	return m.table.built(o.Template, refusal)
+}
+
+// settle waits until the host has had its time to show an accepted build.
+func (m *Manager) settle(ctx context.Context) error {
+	wait(ctx, confirmTemplate, nil)
+	return m.table.settle()
+}
+
+// limited runs a call when a slot is free, under a deadline that begins then.
+func limited(ctx context.Context, slots chan struct{}, timeout time.Duration, call func(context.Context) error) error {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// refused returns the error by which the host says that trying again is of no use; nil for any other, and for none.
+func refused(err error) error {
+	err = peer.FromConnect(err)
+	switch space.CodeOf(err) {
+	case "", space.CodeUnavailable, space.CodeTimeout:
+		return nil
+	}
+	if connect.CodeOf(err) == connect.CodeCanceled {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,172 @@
+package manager
+
+import (
+	"fmt"
+	"log/slog"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// report is one full statement about the node.
+type report struct {
+	msg     *controlv1.SynchronizeRequest
+	version uint64
+	changed <-chan struct{} // closed when a newer report would say something else
+	gone    []string        // executions whose tombstones the report bears out by leaving them out
+}
+
+func (t *table) report() report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := report{version: t.version, changed: t.changed, msg: &controlv1.SynchronizeRequest{
+		Node: t.node, Complete: t.host != nil, Templates: t.templateReports(),
+	}}
+	if t.host != nil {
+		out.msg.Facts = t.host.facts
+	}
+	for id, r := range t.records {
+		if r.Removed {
+			out.gone = append(out.gone, id)
+		} else {
+			out.msg.Executions = append(out.msg.Executions, r.report())
+		}
+	}
+	return out
+}
+
+// obey writes down the orders of the answer to a report, and drops the tombstones that the answer has acknowledged. It reports
+// whether the orders changed anything. Orders that are malformed, late or over a limit are logged and left out: the next report
+// shows the control plane that they weren't followed.
+func (t *table) obey(orders []*controlv1.Order, rep report) (changed bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, named := newChange(), map[string]bool{}
+	for _, o := range orders {
+		id, err := t.order(c, o)
+		if err != nil {
+			slog.Warn("refused an order", "order", id, "err", err)
+		}
+		named[id] = true
+	}
+	changed = !c.empty()
+	if err := t.commit(c); err != nil {
+		return false, fmt.Errorf("take orders: %w", err)
+	}
+	return changed, t.forget(rep, named)
+}
+
+// order adds what an order changes to c, and returns the id that it speaks of. mu is held.
+func (t *table) order(c change, o *controlv1.Order) (string, error) {
+	switch o := o.GetOrder().(type) {
+	case *controlv1.Order_EnsureExecution:
+		return t.orderRun(c, o.EnsureExecution)
+	case *controlv1.Order_RemoveExecution:
+		return t.orderRemove(c, o.RemoveExecution)
+	case *controlv1.Order_EnsureTemplate:
+		return t.orderTemplate(c, o.EnsureTemplate)
+	}
+	return "", space.Errorf(space.CodeInvalid, "an order of a kind that this build doesn't know")
+}
+
+func (t *table) orderRun(c change, o *controlv1.EnsureExecution) (string, error) {
+	id := o.GetRoute().GetExecution()
+	route, err := t.route(o.GetRoute())
+	if err != nil {
+		return id, err
+	}
+	if err := space.CheckID(space.PrefixTemplate, o.GetTemplate()); err != nil {
+		return id, space.FieldErrorf("template", "%v", err)
+	}
+	old := t.record(id)
+	if old == nil && len(t.records)+len(c.records) >= maxRecords {
+		return id, space.Errorf(space.CodeCapacity, "the node keeps %d executions already", maxRecords)
+	}
+	next, err := orderRun(old, t.record(t.newest[route.Sandbox]), record{Route: route, Template: o.GetTemplate(), Shape: shapeOf(o.GetShape())}, t.now())
+	return id, addRecord(c, old, next, err)
+}
+
+func (t *table) orderRemove(c change, o *controlv1.RemoveExecution) (string, error) {
+	id := o.GetRoute().GetExecution()
+	route, err := t.route(o.GetRoute())
+	if err != nil {
+		return id, err
+	}
+	old := t.record(id)
+	if old == nil && len(t.records)+len(c.records) >= maxRecords {
+		return id, space.Errorf(space.CodeCapacity, "the node keeps %d executions already", maxRecords)
+	}
+	next, err := orderRemove(old, route, t.now())
+	return id, addRecord(c, old, next, err)
+}
+
+func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate) (string, error) {
+	id := o.GetTemplate()
+	if err := space.CheckID(space.PrefixTemplate, id); err != nil {
+		return id, space.FieldErrorf("template", "%v", err)
+	}
+	if state := t.host.template(id); state == templateBuilding || state == templateReady {
+		return id, nil
+	}
+	old, ok := t.orders[id]
+	if ok && old.Err == nil {
+		return id, nil
+	}
+	if !ok && len(t.orders)+len(c.orders) >= maxTemplateOrders {
+		return id, space.Errorf(space.CodeCapacity, "%d templates wait to be built already", maxTemplateOrders)
+	}
+	c.orders[id] = &templateOrder{Template: id, Recipe: o.GetRecipe(), Shape: shapeOf(o.GetShape())}
+	return id, nil
+}
+
+// route reads a route off the wire. It must name this node.
+func (t *table) route(m *routev1.Route) (space.Route, error) {
+	r, err := peer.Route(m)
+	if err != nil {
+		return space.Route{}, err
+	}
+	if want := (space.Placement{Kind: space.PlacementNode, Node: t.node}); r.Placement != want {
+		return space.Route{}, space.Errorf(space.CodeRouteDenied, "the placement isn't this node")
+	}
+	return r, nil
+}
+
+func (t *table) record(id string) *record {
+	r, ok := t.records[id]
+	if !ok {
+		return nil
+	}
+	return &r
+}
+
+func addRecord(c change, old *record, next record, err error) error {
+	if err != nil {
+		return err
+	}
+	if old == nil || !next.equal(*old) {
+		c.records[next.Route.Execution] = &next
+	}
+	return nil
+}
+
+// forget drops the tombstones that an answer has acknowledged; see the package comment. No report changes by it. mu is held.
+func (t *table) forget(rep report, named map[string]bool) error {
+	c := newChange()
+	for _, id := range rep.gone {
+		shown := t.host.lists(id)
+		if r := t.record(id); r != nil && acknowledged(*r, rep.msg.GetComplete(), named[id], shown) {
+			c.records[id] = nil
+		}
+	}
+	if c.empty() {
+		return nil
+	}
+	if err := t.store.write(c); err != nil {
+		return fmt.Errorf("drop tombstones: %w", err)
+	}
+	put(t.records, c.records)
+	t.index()
+	return nil
+}

@@ -1,0 +1,112 @@
+package manager
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// lockTimeout is how long open waits for an earlier process to let go of the file.
+const lockTimeout = 5 * time.Second
+
+var (
+	bucketExecutions = []byte("executions") // execution id → record
+	bucketTemplates  = []byte("templates")  // template id → templateOrder
+)
+
+// store keeps the records in one file. A write is on disk when it returns.
+type store struct{ db *bbolt.DB }
+
+func openStore(path string) (*store, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	if err != nil {
+		return nil, fmt.Errorf("open runtime records %s: %w", path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, b := range [][]byte{bucketExecutions, bucketTemplates} {
+			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("open runtime records %s: %w", path, err)
+	}
+	return &store{db: db}, nil
+}
+
+func (s *store) close() error { return s.db.Close() }
+
+// load reads all records.
+func (s *store) load() (map[string]record, map[string]templateOrder, error) {
+	records, orders := map[string]record{}, map[string]templateOrder{}
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		if err := each(tx.Bucket(bucketExecutions), records); err != nil {
+			return err
+		}
+		return each(tx.Bucket(bucketTemplates), orders)
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("load runtime records: %w", err)
+	}
+	return records, orders, nil
+}
+
+func each[T any](b *bbolt.Bucket, into map[string]T) error {
+	return b.ForEach(func(k, v []byte) error {
+		var t T
+		if err := json.Unmarshal(v, &t); err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		into[string(k)] = t
+		return nil
+	})
+}
+
+// change is what one transaction writes; a nil value deletes.
+type change struct {
+	records map[string]*record
+	orders  map[string]*templateOrder
+}
+
+func newChange() change {
+	return change{records: map[string]*record{}, orders: map[string]*templateOrder{}}
+}
+
+func (c change) empty() bool { return len(c.records) == 0 && len(c.orders) == 0 }
+
+func (s *store) write(c change) error {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		if err := writeAll(tx.Bucket(bucketExecutions), c.records); err != nil {
+			return err
+		}
+		return writeAll(tx.Bucket(bucketTemplates), c.orders)
+	})
+	if err != nil {
+		return fmt.Errorf("write runtime records: %w", err)
+	}
+	return nil
+}
+
+func writeAll[T any](b *bbolt.Bucket, values map[string]*T) error {
+	for k, v := range values {
+		if v == nil {
+			if err := b.Delete([]byte(k)); err != nil {
+				return err
+			}
+			continue
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", k, err)
+		}
+		if err := b.Put([]byte(k), raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
