@@ -1,0 +1,182 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	attachMost     = 10 // attempts in a row that bring no event
+	attachFirst    = 100 * time.Millisecond
+	attachLongest  = 5 * time.Second  // pauses between attempts double up to this
+	attachSilence  = 45 * time.Second // a connection without a byte for so long is dead: servers send a comment every 15 s
+	attachErrorMax = 64 << 10         // of a refusal's body
+)
+
+// Attach starts a session, or joins it, and returns its events from the beginning until it has ended: the last one is an exit or a lost.
+// A dropped connection is taken up again where it was, with no byte lost or repeated, and an expired token is replaced; what can't be
+// mended is yielded as an error, which ends the events. Leaving the loop detaches and harms nothing.
+func (c *Client) Attach(ctx context.Context, s Session, a Attachment) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		f := &follower{client: c, session: s, attachment: a}
+		if err := f.follow(ctx, func(e Event) bool { return yield(e, nil) }); err != nil {
+			yield(Event{}, fmt.Errorf("attach to session %s: %w", s.Id, err))
+		}
+	}
+}
+
+// follower reads one session over as many connections as it takes.
+type follower struct {
+	client     *Client
+	session    Session
+	attachment Attachment
+	log        position
+}
+
+// errStop is how a connection says that all is done: the session has ended, or the reader has left.
+var errStop = errors.New("stop")
+
+func (f *follower) follow(ctx context.Context, yield func(Event) bool) error {
+	pause := attachFirst
+	for failures := 0; ; {
+		before := f.log
+		err := f.connect(ctx, yield)
+		switch {
+		case errors.Is(err, errStop):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !mendable(err):
+			return err
+		case f.log != before:
+			failures, pause = 0, attachFirst
+		}
+		if failures++; failures == attachMost {
+			return err
+		}
+		if err := wait(ctx, jitter(pause)); err != nil {
+			return err
+		}
+		pause = min(2*pause, attachLongest)
+		if err := f.renew(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// connect reads one connection to its end.
+func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(attachSilence, cancel)
+	defer silence.Stop()
+	body, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	for m := newMessages(alive{body, silence}); ; {
+		raw, err := m.next()
+		if err != nil {
+			return err
+		}
+		e, known, err := understand(raw)
+		if err != nil {
+			return err
+		}
+		if e.Type == eventEnded {
+			return io.EOF
+		}
+		if !known {
+			continue
+		}
+		e, fresh, err := f.log.advance(e)
+		if err != nil {
+			return err
+		}
+		if fresh && !yield(e) || e.Type == EventExit || e.Type == EventLost {
+			return errStop
+		}
+	}
+}
+
+// open sends the request and returns the stream.
+func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.attachment.Url, nil)
+	if err != nil {
+		return nil, &Error{Code: "unexpected_answer", Detail: err.Error()}
+	}
+	req.Header.Set("Authorization", "Bearer "+f.attachment.Token)
+	req.Header.Set("Accept", "text/event-stream")
+	if f.log.started {
+		req.Header.Set("Last-Event-ID", strconv.FormatInt(f.log.at, 10))
+	}
+	resp, err := f.client.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		b, err := io.ReadAll(io.LimitReader(resp.Body, attachErrorMax))
+		if err != nil {
+			return nil, err
+		}
+		return nil, refusal(resp, b)
+	}
+	return resp.Body, nil
+}
+
+// renew gets another token when the old one has expired.
+func (f *follower) renew(ctx context.Context, err error) error {
+	var e *Error
+	if !errors.As(err, &e) || e.Code != "token_expired" {
+		return nil
+	}
+	a, err := f.client.CreateAttachment(ctx, f.session.Sandbox, f.session.Id)
+	if err != nil {
+		return err
+	}
+	f.attachment = a
+	return nil
+}
+
+// mendable tells whether coming back may help: after a transport's failure always, after a refusal only if it was of the passing kind.
+func mendable(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return !errors.Is(err, errTooLong)
+	}
+	return slices.Contains([]string{"token_expired", "unavailable", "timeout", "route_stale"}, e.Code) || e.Status >= 500
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// alive puts off a connection's end with each byte that arrives.
+type alive struct {
+	r     io.Reader
+	timer *time.Timer
+}
+
+func (a alive) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	if n > 0 {
+		a.timer.Reset(attachSilence)
+	}
+	return n, err
+}

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	api "github.com/space-platform/space/api/gen/http"
+)
+
+// EventType is the kind of an event of a session.
+type EventType string
+
+// The events of a session.
+const (
+	EventStarted EventType = "started" // the process runs
+	EventStdout  EventType = "stdout"  // Data was written to its standard output
+	EventStderr  EventType = "stderr"  // Data was written to its standard error
+	EventGap     EventType = "gap"     // bytes From to Offset were dropped: nobody was attached and the log was full
+	EventExit    EventType = "exit"    // the process has ended; the last event
+	EventLost    EventType = "lost"    // the sandbox's execution is gone; the last event
+)
+
+// eventEnded ends a connection, not the session; it's not shown.
+const eventEnded EventType = "ended"
+
+// Event is one event of a session. Which fields mean something depends on its type.
+type Event struct {
+	Type   EventType
+	Offset int64     // length of the session's output, stdout and stderr together, after this event
+	Data   []byte    // stdout, stderr
+	From   int64     // gap: the first byte that was dropped
+	At     time.Time // started
+	Exit   Exit      // exit
+	Lost   *Error    // lost
+}
+
+// Exit is how a process ended: with a code, by a signal, or never having been started.
+type Exit struct {
+	Code   int    // when Signal is empty
+	Signal string // such as SIGKILL
+	Error  string // why the program couldn't be started; Code is 126 or 127 then
+}
+
+// payload is the union of what events carry in their data.
+type payload struct {
+	At     time.Time `json:"at"`
+	Data   []byte    `json:"data"`
+	From   int64     `json:"from"`
+	To     int64     `json:"to"`
+	Code   *int      `json:"code"`
+	Signal string    `json:"signal"`
+	Error  string    `json:"error"`
+	Reason string    `json:"reason"`
+}
+
+// understand turns a message into an event. known is false for a type that a newer server may send.
+func understand(m message) (e Event, known bool, err error) {
+	e.Type = EventType(m.event)
+	if e.Type == EventLost {
+		e.Lost, err = lost(m.data)
+		return e, true, err
+	}
+	var p payload
+	if err := json.Unmarshal(m.data, &p); err != nil {
+		return e, false, fmt.Errorf("read a %s event: %w", clip(m.event), err)
+	}
+	switch e.Type {
+	case EventStarted:
+		e.At = p.At
+	case EventStdout, EventStderr:
+		e.Data = p.Data
+	case EventGap:
+		e.From = p.From
+	case EventExit:
+		e.Exit, err = exit(p)
+	case eventEnded:
+		return e, true, nil
+	default:
+		return e, false, nil
+	}
+	if err == nil {
+		e.Offset, err = offset(m.id)
+	}
+	if err != nil {
+		return e, false, fmt.Errorf("read a %s event: %w", m.event, err)
+	}
+	return e, true, nil
+}
+
+func exit(p payload) (Exit, error) {
+	if (p.Code == nil) == (p.Signal == "") {
+		return Exit{}, errors.New("exactly one of code and signal must be given")
+	}
+	out := Exit{Signal: p.Signal, Error: p.Error}
+	if p.Code != nil {
+		out.Code = *p.Code
+	}
+	return out, nil
+}
+
+func lost(data []byte) (*Error, error) {
+	var p api.Problem
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("read a lost event: %w", err)
+	}
+	return fromProblem(p, 0), nil
+}
+
+func offset(id string) (int64, error) {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("its id %q is no offset", clip(id))
+	}
+	return n, nil
+}
+
+// clip shortens a server's text so that an error can repeat it.
+func clip(s string) string { return s[:min(len(s), 64)] }

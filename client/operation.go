@@ -1,0 +1,47 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// awaitEach is how long one request waits for an operation; Await sends as many as it takes.
+const awaitEach = 30 * time.Second
+
+// GetOperation returns an operation; it waits up to the given time, at most 5 minutes, for it to end. An operation that failed is no error here.
+func (c *Client) GetOperation(ctx context.Context, id string, wait time.Duration) (Operation, error) {
+	p := &gen.GetOperationParams{}
+	if wait > 0 {
+		w := fmt.Sprintf("%dms", wait.Milliseconds())
+		p.Wait = &w
+	}
+	op, err := decode[Operation](c.api.GetOperation(ctx, id, p))
+	if err != nil {
+		return Operation{}, fmt.Errorf("get operation %s: %w", id, err)
+	}
+	return op, nil
+}
+
+// Await waits until an operation has ended, and returns its error, an *Error, if it failed.
+func (c *Client) Await(ctx context.Context, op Operation) (Operation, error) {
+	for op.Status == gen.OperationStatusRunning {
+		var err error
+		if op, err = c.GetOperation(ctx, op.Id, awaitEach); err != nil {
+			return op, err
+		}
+	}
+	if op.Status == gen.OperationStatusFailed {
+		return op, failure(op)
+	}
+	return op, nil
+}
+
+func failure(op Operation) error {
+	if op.Error == nil {
+		return &Error{Code: "internal", Detail: fmt.Sprintf("operation %s failed and doesn't say why", op.Id)}
+	}
+	return fromProblem(*op.Error, 0)
+}

@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// CreateSandbox creates a sandbox and waits until it runs. When the context ends first, the sandbox may exist: see BeginCreateSandbox.
+func (c *Client) CreateSandbox(ctx context.Context, in SandboxCreate) (Sandbox, error) {
+	op, err := c.BeginCreateSandbox(ctx, in)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	op, err = c.Await(ctx, op)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	return *op.Sandbox, nil
+}
+
+// BeginCreateSandbox orders a sandbox and returns the operation at once; its Sandbox has the id.
+func (c *Client) BeginCreateSandbox(ctx context.Context, in SandboxCreate) (Operation, error) {
+	op, err := decode[Operation](c.api.CreateSandbox(ctx, &gen.CreateSandboxParams{IdempotencyKey: idempotencyKey()}, in))
+	if err != nil {
+		return Operation{}, fmt.Errorf("create sandbox from %s: %w", in.Template, err)
+	}
+	if op.Sandbox == nil {
+		return Operation{}, fmt.Errorf("create sandbox from %s: the answer names no sandbox", in.Template)
+	}
+	return op, nil
+}
+
+// GetSandbox returns a sandbox.
+func (c *Client) GetSandbox(ctx context.Context, id string) (Sandbox, error) {
+	s, err := decode[Sandbox](c.api.GetSandbox(ctx, id))
+	if err != nil {
+		return Sandbox{}, fmt.Errorf("get sandbox %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// ListSandboxes returns the project's sandboxes, newest first, a page at a time behind the scenes. An error ends the list.
+func (c *Client) ListSandboxes(ctx context.Context) iter.Seq2[Sandbox, error] {
+	return func(yield func(Sandbox, error) bool) {
+		for cursor := (*string)(nil); ; {
+			page, err := decode[gen.SandboxPage](c.api.ListSandboxes(ctx, &gen.ListSandboxesParams{Cursor: cursor}))
+			if err != nil {
+				yield(Sandbox{}, fmt.Errorf("list sandboxes: %w", err))
+				return
+			}
+			for _, s := range page.Items {
+				if !yield(s, nil) {
+					return
+				}
+			}
+			if cursor = page.NextCursor; cursor == nil {
+				return
+			}
+		}
+	}
+}
+
+// DeleteSandbox deletes a sandbox, in any state, and waits until nothing of it is left.
+func (c *Client) DeleteSandbox(ctx context.Context, id string) error {
+	op, err := decode[Operation](c.api.DeleteSandbox(ctx, id, &gen.DeleteSandboxParams{}))
+	if err == nil {
+		_, err = c.Await(ctx, op)
+	}
+	if err != nil {
+		return fmt.Errorf("delete sandbox %s: %w", id, err)
+	}
+	return nil
+}

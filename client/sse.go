@@ -1,0 +1,83 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	maxLine  = 128 << 10 // of a stream: 32 KiB of output in base64, with its JSON, is a third of it
+	maxEvent = 256 << 10 // all data lines of one event
+)
+
+// message is one server-sent event, before its data is understood.
+type message struct {
+	event string
+	id    string
+	data  []byte
+}
+
+// messages reads server-sent events. Comments, unknown fields and retry are ignored, as the standard says for the latter two; lines end
+// with LF or CRLF, which is what our servers and the proxies before them send.
+type messages struct{ r *bufio.Reader }
+
+func newMessages(r io.Reader) messages { return messages{bufio.NewReaderSize(r, maxLine)} }
+
+// errTooLong is returned for a line or an event beyond its limit.
+var errTooLong = errors.New("the stream has a line or an event that is too long")
+
+// next returns the next event that has data. io.EOF when the stream ended; an event that it cut off is dropped.
+func (m messages) next() (message, error) {
+	var out message
+	hasData := false
+	for {
+		line, err := m.line()
+		if err != nil {
+			return message{}, err
+		}
+		if len(line) == 0 {
+			if hasData {
+				return out, nil
+			}
+			out = message{}
+			continue
+		}
+		name, value := field(line)
+		switch name {
+		case "event":
+			out.event = string(value)
+		case "id":
+			out.id = string(value)
+		case "data":
+			if hasData {
+				out.data = append(out.data, '\n')
+			}
+			hasData = true
+			if len(out.data)+len(value) > maxEvent {
+				return message{}, fmt.Errorf("%w: more than %d bytes of data", errTooLong, maxEvent)
+			}
+			out.data = append(out.data, value...)
+		}
+	}
+}
+
+// line returns a line without its end; it's valid until the next call.
+func (m messages) line() ([]byte, error) {
+	line, err := m.r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("%w: a line of more than %d bytes", errTooLong, maxLine)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+}
+
+// field splits a line at its first colon and drops one space after it. A comment has the empty name.
+func field(line []byte) (name string, value []byte) {
+	n, v, _ := bytes.Cut(line, []byte(":"))
+	return string(n), bytes.TrimPrefix(v, []byte(" "))
+}
