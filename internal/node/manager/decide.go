@@ -121,7 +121,9 @@ func fail(r record, err error, now time.Time) record {
 }
 
 // final reports whether an execution can't leave a state but by being removed.
-func final(s space.ExecutionState) bool { return s == space.ExecutionFailed || s == space.ExecutionLost }
+func final(s space.ExecutionState) bool {
+	return s == space.ExecutionFailed || s == space.ExecutionLost
+}
 
 // admit says whether a request may reach an execution: r is the record that find chose for its route, nil if it chose none.
 func admit(route space.Route, r *record) error {

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
+	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/internal/edge"
+	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// edgeRole serves the data plane to clients on loopback.
+func edgeRole() *cobra.Command {
+	return roleCommand(instance.Edge, "Serve the data plane", func(ctx context.Context, i instance.Instance, _ instance.Config) error {
+		control := peer.Client(i.Socket(instance.API), i.UID(instance.API))
+		node := peer.Client(i.Socket(instance.NodeAPI), i.UID(instance.NodeAPI))
+		e := edge.New(edge.Config{
+			Control: controlv1connect.NewControlServiceClient(control, onSocket, peer.ClientOptions(edge.MaxResolveBytes)),
+			Node:    sessionv1connect.NewSessionServiceClient(node, onSocket, peer.ClientOptions(edge.MaxEventBytes)),
+			Version: version,
+		})
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", i.EdgePort()))
+		if err != nil {
+			return fmt.Errorf("listen for clients: %w", err)
+		}
+		return e.Serve(ctx, l)
+	})
+}

@@ -1,0 +1,138 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+)
+
+// The reasons of `ended`.
+const (
+	reasonShuttingDown = "shutting_down" // a process on the way stops
+	reasonSlowClient   = "slow_client"   // the client took nothing for timing.slow
+	reasonInterrupted  = "interrupted"   // a process on the way was restarted, or the route has become stale
+)
+
+func (e *Edge) attach(w http.ResponseWriter, r *http.Request) {
+	req, err := readAttach(r)
+	if err != nil {
+		writeProblem(w, err)
+		return
+	}
+	release, err := e.slots.take()
+	if err != nil {
+		writeProblem(w, err)
+		return
+	}
+	defer release()
+	up, err := e.open(r.Context(), req)
+	if err != nil {
+		writeProblem(w, forClient(err))
+		return
+	}
+	defer up.close()
+	e.serve(r.Context(), w, up, req)
+}
+
+// serve streams to a client until the last event, and logs why it ended.
+func (e *Edge) serve(ctx context.Context, w http.ResponseWriter, up *upstream, req attachRequest) {
+	c, out := req.cursor, newSink(w, e.timing)
+	first, send, err := up.peek(&c)
+	if err != nil {
+		writeProblem(w, forClient(err))
+		return
+	}
+	err = out.begin()
+	if err == nil && send {
+		err = out.event(first)
+	}
+	if err == nil && !first.last {
+		err = e.pump(ctx, out, up, &c)
+	}
+	if errors.Is(err, errSlow) {
+		err = out.farewell(endedEvent(reasonSlowClient))
+	}
+	slog.Info("attach ended", "session", req.session, "from", req.cursor.offset, "to", c.offset, "err", err)
+}
+
+// peek takes the event that open has waited for, if there is one: while it's looked at the answer can still be a problem.
+func (u *upstream) peek(c *cursor) (first event, send bool, err error) {
+	if u.held == nil {
+		return event{}, false, nil
+	}
+	return c.next(u.held)
+}
+
+// pump sends events as they come, keep-alives between them, and one last event.
+func (e *Edge) pump(ctx context.Context, out *sink, up *upstream, c *cursor) error {
+	quiet := time.NewTimer(e.timing.keepAlive)
+	defer quiet.Stop()
+	for {
+		select {
+		case m, ok := <-up.events:
+			ev, send := translate(ctx, m, ok, up, c)
+			if !send {
+				continue
+			}
+			if err := out.event(ev); err != nil || ev.last {
+				return err
+			}
+		case <-quiet.C:
+			if err := out.keepAlive(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return out.farewell(endedEvent(reasonShuttingDown))
+		}
+		quiet.Reset(e.timing.keepAlive)
+	}
+}
+
+// translate returns what the client gets for an internal event, or for the end of the stream: then, or when the stream can't be
+// trusted to go on, a last event.
+func translate(ctx context.Context, m *sessionv1.AttachResponse, ok bool, up *upstream, c *cursor) (ev event, send bool) {
+	switch {
+	case !ok && ctx.Err() != nil:
+		return endedEvent(reasonShuttingDown), true
+	case !ok:
+		return farewellTo(up.over()), true
+	}
+	ev, send, err := c.next(m)
+	if err != nil {
+		return farewellTo(err), true
+	}
+	return ev, send
+}
+
+// farewellTo is the last event of a stream that failed. The client learns of all but a loss when it attaches again.
+func farewellTo(err error) event {
+	switch space.CodeOf(err) {
+	case space.CodeExecutionLost, space.CodeSessionLost:
+		return lostEvent(err)
+	case space.CodeInternal:
+		slog.Error("a session's stream can't go on", "err", err)
+	}
+	return endedEvent(reasonInterrupted)
+}
+
+// forClient turns an internal error into the client's words. The internal stream's from_offset is its Last-Event-ID. What a
+// part of the platform says of its own trouble may name sockets and paths, so that goes to the log alone.
+func forClient(err error) error {
+	var e *space.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch {
+	case e.Code == space.CodeInvalid && e.Field == "from_offset":
+		return space.FieldErrorf(lastEventID, "%s", e.Message)
+	case e.Code == space.CodeUnavailable, e.Code == space.CodeTimeout, e.Code == space.CodeInternal:
+		slog.Warn("can't attach", "err", err)
+		return &space.Error{Code: e.Code, Message: "the session can't be reached right now; try again", Err: err}
+	}
+	return err
+}

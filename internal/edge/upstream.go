@@ -1,0 +1,131 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// upstream is an open internal stream, received by a goroutine of its own.
+type upstream struct {
+	leave  func()                         // gives the session's slot back
+	events chan *sessionv1.AttachResponse // closed when the stream is over
+	err    error                          // why; set before events is closed
+	held   *sessionv1.AttachResponse      // the first event, until next gives it out
+	cancel context.CancelFunc
+}
+
+// open resolves a request and attaches. A route that has become stale in between is resolved once more; that happens before the client has got
+// anything, so nothing is connected again behind its back.
+func (e *Edge) open(ctx context.Context, req attachRequest) (*upstream, error) {
+	up, err := e.openOnce(ctx, req)
+	if space.CodeOf(err) == space.CodeRouteStale {
+		up, err = e.openOnce(ctx, req)
+	}
+	return up, err
+}
+
+func (e *Edge) openOnce(ctx context.Context, req attachRequest) (*upstream, error) {
+	target, err := e.resolve(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := e.slots.join(req.session)
+	if err != nil {
+		return nil, err
+	}
+	up := e.dial(ctx, leave, &sessionv1.AttachRequest{
+		Route: target.GetRoute(), Session: target.GetSession(), Spec: target.GetSpec(),
+		FromOffset: req.cursor.offset, Resume: req.cursor.started,
+	})
+	if err := up.first(e.timing.first); err != nil {
+		up.close()
+		return nil, err
+	}
+	return up, nil
+}
+
+// resolve asks the control plane what a token opens, and holds the answer against what the client asked for.
+func (e *Edge) resolve(ctx context.Context, req attachRequest) (*controlv1.ResolveAttachmentResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
+	defer cancel()
+	resp, err := e.control.ResolveAttachment(ctx, connect.NewRequest(&controlv1.ResolveAttachmentRequest{Token: req.token, Session: req.session}))
+	if err != nil {
+		return nil, peer.FromConnect(err)
+	}
+	if _, err := peer.Route(resp.Msg.GetRoute()); err != nil {
+		return nil, space.Errorf(space.CodeInternal, "the control plane resolved session %s to an invalid route: %w", req.session, err)
+	}
+	if resp.Msg.GetSession() != req.session {
+		return nil, space.Errorf(space.CodeForbidden, "the attachment token opens another session")
+	}
+	return resp.Msg, nil
+}
+
+// dial starts a stream. Its errors show when it's received; close calls leave.
+func (e *Edge) dial(ctx context.Context, leave func(), req *sessionv1.AttachRequest) *upstream {
+	ctx, cancel := context.WithCancel(ctx)
+	u := &upstream{events: make(chan *sessionv1.AttachResponse), cancel: cancel, leave: leave}
+	go func() {
+		defer close(u.events)
+		u.err = u.receive(ctx, e.node, req)
+	}()
+	return u
+}
+
+// receive hands out events until the stream is over; nil after its last event, else the reason.
+func (u *upstream) receive(ctx context.Context, node Attacher, req *sessionv1.AttachRequest) error {
+	stream, err := node.Attach(ctx, connect.NewRequest(req))
+	if err != nil {
+		return peer.FromConnect(err)
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		select {
+		case u.events <- stream.Msg():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return peer.FromConnect(stream.Err())
+}
+
+// first waits for the stream's first event or its refusal, so that a refusal can be answered as a problem. After patience a silent stream
+// counts as admitted: it is one whose session says nothing.
+func (u *upstream) first(patience time.Duration) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case m, ok := <-u.events:
+		if !ok {
+			return u.over()
+		}
+		u.held = m
+	case <-timer.C:
+	}
+	return nil
+}
+
+// over is why the stream ended; never nil, because a stream that ends without a last event has broken off.
+func (u *upstream) over() error {
+	var e *space.Error
+	if errors.As(u.err, &e) {
+		return u.err
+	}
+	return space.Errorf(space.CodeUnavailable, "the session's stream broke off; attach again")
+}
+
+// close ends the stream and returns when its goroutine has ended.
+func (u *upstream) close() {
+	u.cancel()
+	for range u.events {
+	}
+	u.leave()
+}
