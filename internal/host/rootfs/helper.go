@@ -1,0 +1,125 @@
+package rootfs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Subcommand is the hidden argument with which a program becomes the helper; what follows goes to HelperMain.
+const Subcommand = "make-rootfs"
+
+// helperTimeout is how long a helper may work: a slow archive over a slow line.
+const helperTimeout = 20 * time.Minute
+
+// The limits of what a helper's lines may be.
+const (
+	maxLine      = 4 << 10
+	progressMark = "progress: "
+)
+
+// Helper starts the helper.
+type Helper struct {
+	Program []string // the program that becomes the helper, and its first arguments; HelperMain gets the rest
+}
+
+// Self is the helper of a program that calls HelperMain for Subcommand.
+func Self() Helper { return Helper{Program: []string{"/proc/self/exe", Subcommand}} }
+
+// Make lets a helper run a recipe in dir (see Make). When ctx ends, or after 20 minutes, all of its processes are killed.
+func (h Helper) Make(ctx context.Context, r Recipe, dir string, progress func(string)) error {
+	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
+	defer cancel()
+	c := exec.CommandContext(ctx, h.Program[0], append(h.Program[1:], r.Name, dir)...)
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+	}
+	alive, err := c.StdinPipe() // open as long as this process lives: the helper ends itself when it closes
+	if err != nil {
+		return fmt.Errorf("start the helper: %w", err)
+	}
+	defer alive.Close()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start the helper: %w", err)
+	}
+	c.Stderr = c.Stdout
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("start the helper: %w", err)
+	}
+	last := relay(out, progress)
+	if err := c.Wait(); err != nil {
+		return fmt.Errorf("make the file system of %s: %w", r.Name, cause(ctx, err, last))
+	}
+	return nil
+}
+
+// relay passes progress on until the helper closes its output. It returns the last other line: the reason of a failure.
+func relay(out io.Reader, progress func(string)) (last string) {
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if line, ok := strings.CutPrefix(lines.Text(), progressMark); ok {
+			progress(line)
+		} else if line := strings.TrimSpace(lines.Text()); line != "" {
+			last = line
+		}
+	}
+	io.Copy(io.Discard, out) // a line was too long: let the helper go on
+	return last
+}
+
+func cause(ctx context.Context, err error, last string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if last != "" {
+		return errors.New(last)
+	}
+	return err
+}
+
+// HelperMain is the helper's main function: args are a recipe and a directory. It returns the process's exit code. It ends at once when
+// its standard input does, and as the first process of its namespace it takes all others with it.
+func HelperMain(args []string) int {
+	if len(args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: "+Subcommand+" RECIPE DIR")
+		return 2
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(1) // whoever ordered the work is gone
+	}()
+	r, err := Find(args[0])
+	if err == nil {
+		err = ownMounts()
+	}
+	if err == nil {
+		err = Make(context.Background(), r, args[1], func(line string) { fmt.Println(progressMark + line) })
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", " | "))
+		return 1
+	}
+	return 0
+}
+
+// ownMounts cuts the helper's mounts off from the machine's, and shows it its own processes only.
+func ownMounts() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make the helper's mounts private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount the helper's /proc: %w", err)
+	}
+	return nil
+}
