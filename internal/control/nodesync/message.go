@@ -1,0 +1,134 @@
+package nodesync
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/peer"
+)
+
+const (
+	// maxReported bounds what one node can report.
+	maxReported = 10_000
+	// maxText bounds each text that a node reports.
+	maxText = 4096
+)
+
+// readReport reads a node's report off the wire. A malformed one is refused as a whole.
+func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
+	if n := len(m.Executions) + len(m.Templates); n > maxReported {
+		return Report{}, space.Errorf(space.CodeTooLarge, "the report has %d entries: at most %d are allowed", n, maxReported)
+	}
+	out := Report{Complete: m.Complete, Facts: record.Facts{
+		Driver: clean(m.GetFacts().GetDriver()), Acceleration: clean(m.GetFacts().GetAcceleration()), CPUs: m.GetFacts().GetCpus(),
+		MemoryBytes: m.GetFacts().GetMemoryBytes(), Version: clean(m.GetFacts().GetVersion()),
+	}}
+	for _, e := range m.Executions {
+		r, err := readExecution(e)
+		if err != nil {
+			return Report{}, err
+		}
+		out.Executions = append(out.Executions, r)
+	}
+	for _, t := range m.Templates {
+		r, err := readTemplate(t)
+		if err != nil {
+			return Report{}, err
+		}
+		out.Templates = append(out.Templates, r)
+	}
+	return out, nil
+}
+
+func readExecution(m *controlv1.ExecutionReport) (ExecutionReport, error) {
+	route, err := peer.Route(m.Route)
+	if err != nil {
+		return ExecutionReport{}, err
+	}
+	out := ExecutionReport{Route: route, State: space.ExecutionState(m.State), Error: readError(m.Error), Since: readTime(m.Since)}
+	reportable := []space.ExecutionState{space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost}
+	if !slices.Contains(reportable, out.State) {
+		return ExecutionReport{}, space.Errorf(space.CodeInvalid, "execution %s is reported in the unknown state %q", route.Execution, space.Clip(m.State))
+	}
+	return out, nil
+}
+
+func readTemplate(m *controlv1.TemplateReport) (record.TemplateSeen, error) {
+	if err := space.CheckID(space.PrefixTemplate, m.Template); err != nil {
+		return record.TemplateSeen{}, space.Errorf(space.CodeInvalid, "%w", err)
+	}
+	state := record.TemplateState(m.State)
+	if state != record.TemplateBuilding && state != record.TemplateReady && state != record.TemplateFailed {
+		return record.TemplateSeen{}, space.Errorf(space.CodeInvalid, "template %s is reported in the unknown state %q", m.Template, space.Clip(m.State))
+	}
+	return record.TemplateSeen{ID: m.Template, Status: record.TemplateStatus{
+		State: state, Shape: readShape(m.Shape), Digest: clean(m.Digest), Progress: clean(m.Progress), Error: readError(m.Error),
+	}}, nil
+}
+
+// readError reads an error; nil if there's none.
+func readError(m *routev1.Error) *space.Error {
+	var e *space.Error
+	if errors.As(peer.MessageError(m), &e) {
+		return &space.Error{Code: space.Code(clean(string(e.Code))), Message: clean(e.Message)}
+	}
+	return nil
+}
+
+// readTime reads when something began; a node that doesn't say leaves it to be now.
+func readTime(m *timestamppb.Timestamp) time.Time {
+	if m.CheckValid() != nil || m.AsTime().IsZero() {
+		return time.Now()
+	}
+	return m.AsTime()
+}
+
+// clean makes a node's text fit to be kept and shown.
+func clean(s string) string {
+	s = s[:min(len(s), maxText)]
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		if r != 0 && r != '\uFFFD' {
+			out = append(out, r)
+		}
+	}
+	return string(out)
+}
+
+func readShape(m *controlv1.Shape) record.Shape {
+	return record.Shape{VCPUs: m.GetVcpus(), MemoryBytes: m.GetMemoryBytes(), DiskBytes: m.GetDiskBytes()}
+}
+
+func writeShape(s record.Shape) *controlv1.Shape {
+	return &controlv1.Shape{Vcpus: s.VCPUs, MemoryBytes: s.MemoryBytes, DiskBytes: s.DiskBytes}
+}
+
+func writeOrder(o Order) *controlv1.Order {
+	switch o.Kind {
+	case EnsureExecution:
+		return &controlv1.Order{Order: &controlv1.Order_EnsureExecution{EnsureExecution: &controlv1.EnsureExecution{
+			Route: peer.RouteMessage(o.Route), Template: o.Template, Shape: writeShape(o.Shape),
+		}}}
+	case RemoveExecution:
+		return &controlv1.Order{Order: &controlv1.Order_RemoveExecution{RemoveExecution: &controlv1.RemoveExecution{Route: peer.RouteMessage(o.Route)}}}
+	case EnsureTemplate:
+		return &controlv1.Order{Order: &controlv1.Order_EnsureTemplate{EnsureTemplate: &controlv1.EnsureTemplate{
+			Template: o.Template, Recipe: o.Recipe, Shape: writeShape(o.Shape),
+		}}}
+	default:
+		panic(fmt.Sprintf("order of unknown kind %d", o.Kind))
+	}
+}
+
+func writeSpec(s record.Spec) *sessionv1.Spec {
+	return &sessionv1.Spec{Argv: s.Argv, Cwd: s.Cwd, Env: s.Env, User: s.User, Stdin: s.Stdin}
+}

@@ -1,0 +1,181 @@
+package nodesync
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/wake"
+)
+
+const (
+	// MaxHang bounds how long a call hangs, whatever the node asks for.
+	MaxHang = 30 * time.Second
+	// pollEvery is the safety net for a wake-up that was lost.
+	pollEvery = 2 * time.Second
+	// seeEvery is how exactly it's recorded when a node was last heard of.
+	seeEvery = 15 * time.Second
+)
+
+// Store keeps what is wanted and what is observed.
+type Store interface {
+	Wanted(ctx context.Context, node string) (record.Wanted, error)
+	Observe(ctx context.Context, seen record.Seen) (ended []string, err error)
+}
+
+// Node synchronizes one node. Its calls take turns: a newer one ends the one before it, so that what a node said last is decided last.
+type Node struct {
+	name  string
+	store Store
+	bell  *wake.Bell
+
+	mu     sync.Mutex              // guards cancel
+	cancel context.CancelCauseFunc // of the newest call
+
+	turn    chan struct{}   // holds one value while a call has its turn; what follows belongs to that call
+	facts   record.Facts    // as written last
+	seenAt  time.Time       // when they were; zero: never by this process
+	doubted map[string]bool // by the last plan
+	sent    sent
+}
+
+// NewNode returns the synchronization of the node of that name. It rings the operations that end and the sandboxes that change, and
+// listens for the node's own key.
+func NewNode(name string, store Store, bell *wake.Bell) *Node {
+	return &Node{name: name, store: store, bell: bell, turn: make(chan struct{}, 1), sent: sent{}}
+}
+
+var errOvertaken = errors.New("a newer call of the node took over")
+
+// Synchronize writes what is new in a report and returns the node's orders. It hangs while there are none, for at most hang or MaxHang.
+// It returns without orders when the time is over, and when another report is needed at once.
+func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duration) ([]Order, error) {
+	ctx, leave, err := n.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	rung, stop := n.bell.Listen(wake.Node(n.name))
+	defer stop()
+	plan, err := n.observe(ctx, report)
+	if err != nil {
+		return nil, err
+	}
+	return n.hang(ctx, report, plan, rung, min(hang, MaxHang))
+}
+
+// enter waits for the turn, which the call before gives up when it learns of this one.
+func (n *Node) enter(ctx context.Context) (context.Context, func(), error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	n.mu.Lock()
+	if n.cancel != nil {
+		n.cancel(errOvertaken)
+	}
+	n.cancel = cancel
+	n.mu.Unlock()
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, interrupted(ctx)
+	}
+	leave := func() { <-n.turn; cancel(nil) }
+	if ctx.Err() != nil {
+		leave()
+		return nil, nil, interrupted(ctx)
+	}
+	return ctx, leave, nil
+}
+
+func interrupted(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errOvertaken) {
+		return space.Errorf(space.CodeConflict, "%w", errOvertaken)
+	}
+	return context.Cause(ctx)
+}
+
+// observe decides about a report that has just come, and writes what is new.
+func (n *Node) observe(ctx context.Context, report Report) (Plan, error) {
+	wanted, err := n.store.Wanted(ctx, n.name)
+	if err != nil {
+		return Plan{}, err
+	}
+	now := time.Now()
+	plan := Decide(wanted, report, n.doubted, now)
+	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates}
+	if report.Facts != n.facts || now.Sub(n.seenAt) >= seeEvery {
+		seen.Facts = &report.Facts
+	}
+	if seen.Empty() {
+		return plan, nil
+	}
+	ended, err := n.store.Observe(ctx, seen)
+	if err != nil {
+		return Plan{}, err
+	}
+	if seen.Facts != nil {
+		n.facts, n.seenAt = report.Facts, now
+	}
+	n.announce(plan, ended)
+	return plan, nil
+}
+
+// announce wakes those who wait for what was written, and tells the operator of what went wrong.
+func (n *Node) announce(plan Plan, ended []string) {
+	n.bell.Ring(ended...)
+	for _, e := range plan.Executions {
+		n.bell.Ring(e.Route.Sandbox)
+		if e.Error != nil {
+			slog.Warn("an execution ended by itself", "node", n.name, "sandbox", e.Route.Sandbox, "execution", e.Route.Execution,
+				"state", string(e.State), "err", e.Error)
+		}
+	}
+	for _, t := range plan.Templates {
+		if t.Status.Error != nil {
+			slog.Warn("a template's build failed", "node", n.name, "template", t.ID, "err", t.Status.Error)
+		}
+	}
+}
+
+// hang returns when there are orders to give, when the plan needs another report, or when the time is over.
+func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan struct{}, hang time.Duration) ([]Order, error) {
+	over := time.NewTimer(hang)
+	defer over.Stop()
+	for {
+		due, again := n.sent.due(plan, time.Now())
+		if len(due) > 0 || len(plan.Doubts) > 0 || hang <= 0 {
+			return n.answer(ctx, plan, due)
+		}
+		poll := time.NewTimer(min(again, pollEvery))
+		select {
+		case <-rung:
+		case <-poll.C:
+		case <-over.C:
+			poll.Stop()
+			return n.answer(ctx, plan, nil)
+		case <-ctx.Done():
+			poll.Stop()
+			return nil, interrupted(ctx)
+		}
+		poll.Stop()
+		wanted, err := n.store.Wanted(ctx, n.name)
+		if err != nil {
+			return nil, err
+		}
+		// What would be observed now waits for a fresh report: only orders and doubts count.
+		plan = Decide(wanted, report, nil, time.Now())
+	}
+}
+
+// answer remembers what the node is told. A caller that is gone already hears nothing.
+func (n *Node) answer(ctx context.Context, plan Plan, due []Order) ([]Order, error) {
+	if ctx.Err() != nil {
+		return nil, interrupted(ctx)
+	}
+	n.doubted = plan.Doubts
+	n.sent.mark(due, time.Now())
+	return due, nil
+}

@@ -1,0 +1,151 @@
+package nodesync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/peer"
+)
+
+const (
+	// maxMessage bounds a request: a report of maxReported entries of ordinary size.
+	maxMessage = 16 << 20
+	// headerTimeout bounds how long a peer may take over a request's header.
+	headerTimeout = 10 * time.Second
+	// callAgain is when a node that doesn't hang, and was told nothing, should call again.
+	callAgain = time.Second
+)
+
+// Resolver turns attachment tokens into sessions and the executions to open them in.
+type Resolver interface {
+	Resolve(ctx context.Context, token, session string) (record.Target, error)
+}
+
+// Peers are the uids that may call: each its own part.
+type Peers struct {
+	Node int // node-api: Synchronize
+	Edge int // the edge: ResolveAttachment
+}
+
+// Service serves the control plane's internal contract to nodes and edges.
+type Service struct {
+	node     *Node
+	resolver Resolver
+	peers    Peers
+}
+
+var _ controlv1connect.ControlServiceHandler = (*Service)(nil)
+
+// NewService returns the service of a node's synchronization and a resolver.
+func NewService(node *Node, resolver Resolver, peers Peers) *Service {
+	return &Service{node: node, resolver: resolver, peers: peers}
+}
+
+// Serve listens on a unix socket until ctx ends, and lets nobody in but the peers.
+func (s *Service) Serve(ctx context.Context, socket string) error {
+	l, err := peer.Listen(socket, s.peers.Node, s.peers.Edge)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(controlv1connect.NewControlServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ConnContext: withPeer, Protocols: new(http.Protocols)}
+	server.Protocols.SetUnencryptedHTTP2(true)
+	server.Protocols.SetHTTP1(true)
+	return peer.Drain(ctx, server, l)
+}
+
+func recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
+	slog.Error("a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p))
+	return peer.ToConnect(fmt.Errorf("panic in %s: %v", spec.Procedure, p))
+}
+
+type peerKey struct{}
+
+// withPeer notes who is at the other end of a connection; -1 if that can't be known.
+func withPeer(ctx context.Context, c net.Conn) context.Context {
+	uid := -1
+	if u, ok := c.(*net.UnixConn); ok {
+		if cred, err := peer.Credentials(u); err == nil {
+			uid = int(cred.Uid)
+		}
+	}
+	return context.WithValue(ctx, peerKey{}, uid)
+}
+
+// only refuses callers other than the one peer whose part a procedure is.
+func only(ctx context.Context, uid int) error {
+	if got, ok := ctx.Value(peerKey{}).(int); !ok || got != uid {
+		return space.Errorf(space.CodeForbidden, "this procedure isn't for the calling peer")
+	}
+	return nil
+}
+
+// Synchronize implements the verb for the one node that is expected.
+func (s *Service) Synchronize(ctx context.Context, r *connect.Request[controlv1.SynchronizeRequest]) (*connect.Response[controlv1.SynchronizeResponse], error) {
+	out, err := s.synchronize(ctx, r.Msg)
+	if err != nil {
+		return nil, refuse("synchronize node "+space.Clip(r.Msg.Node), err)
+	}
+	return connect.NewResponse(out), nil
+}
+
+func (s *Service) synchronize(ctx context.Context, m *controlv1.SynchronizeRequest) (*controlv1.SynchronizeResponse, error) {
+	if err := only(ctx, s.peers.Node); err != nil {
+		return nil, err
+	}
+	if m.Node != s.node.name {
+		return nil, space.Errorf(space.CodeForbidden, "node %q is not registered here", space.Clip(m.Node))
+	}
+	report, err := readReport(m)
+	if err != nil {
+		return nil, err
+	}
+	hang := m.GetMaxHang().AsDuration()
+	orders, err := s.node.Synchronize(ctx, report, hang)
+	if err != nil {
+		return nil, err
+	}
+	out := &controlv1.SynchronizeResponse{}
+	for _, o := range orders {
+		out.Orders = append(out.Orders, writeOrder(o))
+	}
+	if hang <= 0 && len(orders) == 0 {
+		out.CallAgainAfter = durationpb.New(callAgain)
+	}
+	return out, nil
+}
+
+// ResolveAttachment implements the edge's question.
+func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[controlv1.ResolveAttachmentRequest]) (*connect.Response[controlv1.ResolveAttachmentResponse], error) {
+	if err := only(ctx, s.peers.Edge); err != nil {
+		return nil, refuse("resolve an attachment", err)
+	}
+	t, err := s.resolver.Resolve(ctx, r.Msg.Token, r.Msg.Session)
+	if err != nil {
+		return nil, refuse("resolve an attachment of session "+space.Clip(r.Msg.Session), err)
+	}
+	return connect.NewResponse(&controlv1.ResolveAttachmentResponse{
+		Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID, Spec: writeSpec(t.Session.Spec),
+	}), nil
+}
+
+// refuse writes an error for the wire; one without a code has its chain in the operator's log only.
+func refuse(doing string, err error) error {
+	if space.CodeOf(err) == space.CodeInternal && !errors.Is(err, context.Canceled) {
+		slog.Error("a call went wrong", "doing", doing, "err", err)
+	}
+	return peer.ToConnect(err)
+}

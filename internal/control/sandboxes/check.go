@@ -1,0 +1,84 @@
+package sandboxes
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// The limits of a create request, as openapi.yaml states them.
+const (
+	maxTemplateName  = 64
+	maxVCPUs         = 64
+	minMemoryMiB     = 64
+	maxMemoryMiB     = 1 << 20
+	maxMetadata      = 32
+	maxMetadataName  = 64
+	maxMetadataValue = 1024
+)
+
+// Create is what a client asks for.
+type Create struct {
+	Template  string // name or id
+	VCPUs     *int   // nil: the template's
+	MemoryMiB *int   // nil: the template's
+	Metadata  map[string]string
+}
+
+// Check refuses a request that is wrong whatever the state of the platform; the error names the field and its limit.
+func (c Create) Check() error {
+	switch {
+	case c.Template == "":
+		return space.FieldErrorf("template", "is required: a template's name or id")
+	case utf8.RuneCountInString(c.Template) > maxTemplateName:
+		return space.FieldErrorf("template", "has more than %d characters", maxTemplateName)
+	}
+	if err := within("vcpus", c.VCPUs, 1, maxVCPUs, ""); err != nil {
+		return err
+	}
+	if err := within("memory_mb", c.MemoryMiB, minMemoryMiB, maxMemoryMiB, " MiB"); err != nil {
+		return err
+	}
+	return checkMetadata(c.Metadata)
+}
+
+func within(field string, n *int, least, most int, unit string) error {
+	if n != nil && (*n < least || *n > most) {
+		return space.FieldErrorf(field, "is %d%s: it must be %d to %d%s", *n, unit, least, most, unit)
+	}
+	return nil
+}
+
+func checkMetadata(m map[string]string) error {
+	if len(m) > maxMetadata {
+		return space.FieldErrorf("metadata", "has %d entries: at most %d are allowed", len(m), maxMetadata)
+	}
+	for name, value := range m {
+		field := "metadata." + space.Clip(name)
+		switch {
+		case name == "" || utf8.RuneCountInString(name) > maxMetadataName:
+			return space.FieldErrorf("metadata", "an entry's name has %d characters: it must have 1 to %d", utf8.RuneCountInString(name), maxMetadataName)
+		case utf8.RuneCountInString(value) > maxMetadataValue:
+			return space.FieldErrorf(field, "has %d characters: at most %d are allowed", utf8.RuneCountInString(value), maxMetadataValue)
+		case strings.ContainsRune(name, 0) || strings.ContainsRune(value, 0):
+			return space.FieldErrorf(field, "contains a NUL character, which can't be kept")
+		}
+	}
+	return nil
+}
+
+// checkTemplate decides whether a template can make the sandbox that is asked for.
+func checkTemplate(c Create, t record.Template) error {
+	switch t.State {
+	case record.TemplateBuilding:
+		return space.Errorf(space.CodeTemplateNotReady, "template %s is being built: wait for it with GET /v1/templates/%s", t.Name, t.Name)
+	case record.TemplateFailed:
+		return space.Errorf(space.CodeTemplateNotReady, "the build of template %s failed: build it anew with POST /v1/templates", t.Name)
+	}
+	if c.VCPUs != nil && *c.VCPUs != int(t.Shape.VCPUs) || c.MemoryMiB != nil && *c.MemoryMiB != t.Shape.MemoryMiB() {
+		return space.Errorf(space.CodeShapeUnavailable, "template %s has a snapshot of %s only: leave vcpus and memory_mb out", t.Name, t.Shape)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package sandboxes has what a project can do with its sandboxes: create, get, list, delete. It alone writes what is desired of one;
+// what became of that is its node's to say. A mutation writes its intent in one transaction and then wakes the node.
+package sandboxes
+
+import (
+	"context"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/wake"
+)
+
+// MaxPage bounds a page of the list.
+const MaxPage = 100
+
+// Store keeps what is desired of sandboxes.
+type Store interface {
+	CreateSandbox(ctx context.Context, n record.NewSandbox) (operation string, err error)
+	DeleteSandbox(ctx context.Context, project, id string) (operation, node string, err error)
+	Sandbox(ctx context.Context, project, id string) (record.Sandbox, error)
+	Sandboxes(ctx context.Context, project string, after record.Position, limit int) ([]record.Sandbox, error)
+	Made(ctx context.Context, project string, r record.Request) (string, error)
+}
+
+// Templates finds templates.
+type Templates interface {
+	Get(ctx context.Context, project, nameOrID string) (record.Template, error)
+}
+
+// Sandboxes are the sandboxes of all projects.
+type Sandboxes struct {
+	store     Store
+	templates Templates
+	bell      *wake.Bell
+}
+
+// New returns the sandboxes in a store.
+func New(store Store, templates Templates, bell *wake.Bell) *Sandboxes {
+	return &Sandboxes{store: store, templates: templates, bell: bell}
+}
+
+// Create writes the intent of a sandbox and returns the operation. The same request with the same Idempotency-Key returns the same one.
+func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r record.Request) (operation string, err error) {
+	if err := c.Check(); err != nil {
+		return "", err
+	}
+	if operation, err := s.store.Made(ctx, project, r); err != nil || operation != "" {
+		return operation, err
+	}
+	t, err := s.templates.Get(ctx, project, c.Template)
+	if err != nil {
+		return "", err
+	}
+	if err := checkTemplate(c, t); err != nil {
+		return "", err
+	}
+	n := intent(project, c, t, r)
+	operation, err = s.store.CreateSandbox(ctx, n)
+	if err != nil {
+		return "", err
+	}
+	s.bell.Ring(wake.Node(t.Node))
+	return operation, nil
+}
+
+// intent is the record of a new sandbox. A snapshot is on the node that made it, so that is where the sandbox goes.
+func intent(project string, c Create, t record.Template, r record.Request) record.NewSandbox {
+	return record.NewSandbox{
+		Route: space.Route{
+			Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
+			Placement: space.Placement{Kind: space.PlacementNode, Node: t.Node},
+		},
+		Operation: space.NewID(space.PrefixOperation), Project: project, Template: t.ID, Shape: t.Shape,
+		Metadata: orEmpty(c.Metadata), Request: r,
+	}
+}
+
+func orEmpty(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+// Get returns a project's sandbox. One that is deleted can be read for a day.
+func (s *Sandboxes) Get(ctx context.Context, project, id string) (record.Sandbox, error) {
+	if err := checkID(id); err != nil {
+		return record.Sandbox{}, err
+	}
+	return s.store.Sandbox(ctx, project, id)
+}
+
+// List returns a page of a project's sandboxes behind a position, newest first, and the position behind the page; the zero one after
+// the last page. Those that are deleted are left out.
+func (s *Sandboxes) List(ctx context.Context, project string, after record.Position, limit int) ([]record.Sandbox, record.Position, error) {
+	limit = min(limit, MaxPage)
+	rows, err := s.store.Sandboxes(ctx, project, after, limit+1)
+	if err != nil || len(rows) <= limit {
+		return rows, record.Position{}, err
+	}
+	last := rows[limit-1]
+	return rows[:limit], record.Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil
+}
+
+// Delete writes that a sandbox is to go, in whatever state it is, and returns the operation; repeated, the same one.
+func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation string, err error) {
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	operation, node, err := s.store.DeleteSandbox(ctx, project, id)
+	if err != nil {
+		return "", err
+	}
+	s.bell.Ring(wake.Node(node), id)
+	return operation, nil
+}
+
+// checkID keeps what can't be an id from the store; such a sandbox doesn't exist.
+func checkID(id string) error {
+	if space.CheckID(space.PrefixSandbox, id) != nil {
+		return space.Errorf(space.CodeNotFound, "sandbox %s does not exist", space.Clip(id))
+	}
+	return nil
+}

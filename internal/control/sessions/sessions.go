@@ -1,0 +1,137 @@
+// Package sessions has what a project can do with sessions, and turns attachment tokens into routes for the edge. Creating a session
+// writes its spec; the first attach fixes it to the execution that its sandbox has then, and from then on it belongs to that one.
+package sessions
+
+import (
+	"context"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/wake"
+)
+
+// Store keeps sessions and attachments.
+type Store interface {
+	CreateSession(ctx context.Context, n record.NewSession) (session string, err error)
+	Session(ctx context.Context, project, sandbox, id string) (record.Session, error)
+	CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration) error
+	Attachment(ctx context.Context, token record.TokenHash) (record.Attachment, error)
+	AttachmentTarget(ctx context.Context, token record.TokenHash) (record.Target, error)
+	FixSession(ctx context.Context, session, execution string) (fixed bool, err error)
+	Made(ctx context.Context, project string, r record.Request) (string, error)
+}
+
+// Sandboxes finds sandboxes.
+type Sandboxes interface {
+	Get(ctx context.Context, project, id string) (record.Sandbox, error)
+}
+
+// Sessions are the sessions of all projects.
+type Sessions struct {
+	store     Store
+	sandboxes Sandboxes
+	bell      *wake.Bell
+	edgeURL   string
+}
+
+// New returns the sessions in a store. Clients attach at edgeURL. Whoever records something new of a sandbox rings its id.
+func New(store Store, sandboxes Sandboxes, bell *wake.Bell, edgeURL string) *Sessions {
+	return &Sessions{store: store, sandboxes: sandboxes, bell: bell, edgeURL: edgeURL}
+}
+
+// Caller is who asks: a project by means of an API key.
+type Caller struct {
+	Project string
+	Key     string // the key itself, from which the first token is derived; never stored
+}
+
+// Attachment is an issued token. It's shown once.
+type Attachment struct {
+	Token     string
+	URL       string
+	ExpiresAt time.Time
+}
+
+// Create writes a session and issues its first token. The same request with the same Idempotency-Key answers with the same ones.
+func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Create, r record.Request) (record.Session, Attachment, error) {
+	spec, err := c.Spec()
+	if err != nil {
+		return record.Session{}, Attachment{}, err
+	}
+	box, err := s.sandboxes.Get(ctx, by.Project, sandbox)
+	if err != nil {
+		return record.Session{}, Attachment{}, err
+	}
+	id, err := s.store.Made(ctx, by.Project, r)
+	if err == nil && id == "" {
+		id, err = s.make(ctx, by, box, spec, r)
+	}
+	if err != nil {
+		return record.Session{}, Attachment{}, err
+	}
+	session, err := s.store.Session(ctx, by.Project, sandbox, id)
+	if err != nil {
+		return record.Session{}, Attachment{}, err
+	}
+	a, err := s.attachment(ctx, id, firstToken(by.Key, id))
+	return session, a, err
+}
+
+func (s *Sessions) make(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (string, error) {
+	if err := checkSandbox(box); err != nil {
+		return "", err
+	}
+	id := space.NewID(space.PrefixSession)
+	return s.store.CreateSession(ctx, record.NewSession{
+		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: hash(firstToken(by.Key, id)), TokenLife: tokenLife, Request: r,
+	})
+}
+
+// checkSandbox refuses a sandbox in which no session can start any more.
+func checkSandbox(box record.Sandbox) error {
+	switch {
+	case box.Desired == record.DesiredDeleted:
+		return space.Errorf(space.CodeConflict, "sandbox %s is deleted: create another one", box.ID)
+	case box.Execution.Observed == space.ExecutionFailed:
+		return space.Errorf(space.CodeConflict, "sandbox %s failed to start: see its error, and create another one", box.ID)
+	case box.Execution.Observed == space.ExecutionLost, box.Execution.Observed == space.ExecutionGone:
+		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: see its error, and create another one", box.ID)
+	}
+	return nil
+}
+
+// Get returns a session of a project's sandbox.
+func (s *Sessions) Get(ctx context.Context, project, sandbox, id string) (record.Session, error) {
+	if space.CheckID(space.PrefixSandbox, sandbox) != nil || space.CheckID(space.PrefixSession, id) != nil {
+		return record.Session{}, space.Errorf(space.CodeNotFound, "session %s does not exist", space.Clip(id))
+	}
+	return s.store.Session(ctx, project, sandbox, id)
+}
+
+// Attach issues another token of a session.
+func (s *Sessions) Attach(ctx context.Context, project, sandbox, id string) (Attachment, error) {
+	if _, err := s.Get(ctx, project, sandbox, id); err != nil {
+		return Attachment{}, err
+	}
+	return s.issue(ctx, id, randomToken())
+}
+
+// attachment answers for a derived token. Another key of the project that repeats the request derives another token, which is issued.
+func (s *Sessions) attachment(ctx context.Context, session, token string) (Attachment, error) {
+	a, err := s.store.Attachment(ctx, hash(token))
+	if space.CodeOf(err) == space.CodeNotFound {
+		return s.issue(ctx, session, token)
+	}
+	return Attachment{Token: token, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
+}
+
+func (s *Sessions) issue(ctx context.Context, session, token string) (Attachment, error) {
+	if err := s.store.CreateAttachment(ctx, session, hash(token), tokenLife); err != nil {
+		return Attachment{}, err
+	}
+	a, err := s.store.Attachment(ctx, hash(token))
+	return Attachment{Token: token, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
+}
+
+func (s *Sessions) url(session string) string { return s.edgeURL + "/v1/sessions/" + session + "/attach" }
