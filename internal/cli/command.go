@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+// maxStdin is how much a session takes: it's given whole when the session is created.
+const maxStdin = 1 << 20
+
+// commandFlags say how a command runs in its sandbox.
+type commandFlags struct {
+	env     []string
+	cwd     string
+	user    string
+	noStdin bool
+}
+
+func addCommandFlags(c *cobra.Command) *commandFlags {
+	f := &commandFlags{}
+	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the command; NAME alone takes the value from here")
+	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path in which to run; the user's home if not given")
+	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
+	c.Flags().BoolVarP(&f.noStdin, "no-stdin", "n", false, "don't read stdin, even if something is piped in")
+	return f
+}
+
+// targetAndCommand wants what to use, and after -- what to run there. Without -- the command can't have flags.
+func targetAndCommand(target string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if dash := cmd.ArgsLenAtDash(); len(args) < 2 || dash >= 0 && dash != 1 {
+			return fmt.Errorf("%s wants %s -- CMD…", cmd.CommandPath(), target)
+		}
+		return nil
+	}
+}
+
+// session is what the flags ask for. Its errors say with which code to end.
+func (f *commandFlags) session(argv []string, stdin io.Reader, getenv func(string) string) (client.SessionCreate, error) {
+	s := client.SessionCreate{Argv: &argv}
+	if f.cwd != "" {
+		s.Cwd = &f.cwd
+	}
+	if f.user != "" {
+		s.User = &f.user
+	}
+	env, err := f.environment(getenv)
+	if err != nil {
+		return s, err
+	}
+	if len(env) > 0 {
+		s.Env = &env
+	}
+	if f.noStdin || !piped(stdin) {
+		return s, nil
+	}
+	b, err := readStdin(stdin)
+	if err != nil {
+		return s, exitCode{exitPlatform, err}
+	}
+	if len(b) > 0 {
+		s.Stdin = &b
+	}
+	return s, nil
+}
+
+func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
+	out := make(map[string]string, len(f.env))
+	for _, e := range f.env {
+		name, value, given := strings.Cut(e, "=")
+		if name == "" {
+			return nil, exitCode{exitUsage, &cliError{code: "usage", message: fmt.Sprintf("--env %q has no name", e), hint: "write NAME=VALUE"}}
+		}
+		if !given {
+			value = getenv(name)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// piped tells whether stdin was meant for the command: a pipe or a file, not a terminal or /dev/null.
+func piped(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return r != nil
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice == 0 && (st.Mode().IsRegular() || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0)
+}
+
+func readStdin(r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
+	if err != nil {
+		return nil, fmt.Errorf("read stdin: %w", err)
+	}
+	if len(b) > maxStdin {
+		return nil, &cliError{code: "too_large", message: fmt.Sprintf("stdin is longer than %d bytes", maxStdin),
+			hint: "give the command less; a sandbox can fetch large inputs itself once it has a network"}
+	}
+	return b, nil
+}

@@ -1,0 +1,26 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func execCommand(a *app) *cobra.Command {
+	c := &cobra.Command{
+		Use: "exec SANDBOX [flags] -- CMD…", Short: "Run a command in a sandbox, with its output streaming and its exit code",
+		Example: "  space exec sbx_… -- python3 -c 'print(6*7)'\n  echo hello | space exec sbx_… -- cat",
+		Args:    targetAndCommand("SANDBOX"),
+	}
+	n, f := connectionFlags(a, c), addCommandFlags(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		in, err := f.session(args[1:], cmd.InOrStdin(), a.getenv)
+		if err != nil {
+			return err
+		}
+		client, err := n.client()
+		if err != nil {
+			return exitCode{exitPlatform, err}
+		}
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		return interrupted(ctx, stream(ctx, client, args[0], in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+	}
+	return c
+}

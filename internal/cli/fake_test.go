@@ -1,0 +1,206 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// fake is a platform as small as the plays need it: templates base (ready) and mini (to be built), and commands that it knows by name.
+type fake struct {
+	*httptest.Server
+	mu        sync.Mutex
+	sandboxes []gen.Sandbox
+	sessions  map[string]gen.SessionCreate
+	started   chan struct{} // receives when a command that hangs was started
+}
+
+const fakeKey = "space_test"
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func newFake(t testing.TB) *fake {
+	f := &fake{sessions: map[string]gen.SessionCreate{}, started: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/sandboxes", f.create)
+	mux.HandleFunc("GET /v1/sandboxes", f.list)
+	mux.HandleFunc("GET /v1/sandboxes/{id}", f.get)
+	mux.HandleFunc("DELETE /v1/sandboxes/{id}", f.remove)
+	mux.HandleFunc("POST /v1/sandboxes/{id}/sessions", f.session)
+	mux.HandleFunc("GET /v1/sessions/{id}/attach", f.attach)
+	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, gen.TemplatePage{Items: []gen.Template{template("base")}})
+	})
+	mux.HandleFunc("GET /v1/templates/{name}", func(w http.ResponseWriter, r *http.Request) { answer(w, 200, template(r.PathValue("name"))) })
+	mux.HandleFunc("POST /v1/templates", f.build)
+	mux.HandleFunc("GET /v1/operations/{id}", f.operation)
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/attach") && r.Header.Get("Authorization") != "Bearer "+fakeKey {
+			refuse(w, 401, "unauthenticated", "the API key isn't valid")
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+func answer(w http.ResponseWriter, status int, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(document)
+}
+
+func refuse(w http.ResponseWriter, status int, code, detail string) {
+	id := "req_1"
+	answer(w, status, gen.Problem{Code: code, Title: code, Detail: &detail, Status: status, RequestId: &id})
+}
+
+func template(name string) gen.Template {
+	return gen.Template{Id: "tpl_" + name, Name: name, State: gen.TemplateStateReady, Vcpus: 1, MemoryMb: 512, DiskMb: 2048, CreatedAt: epoch}
+}
+
+func (f *fake) create(w http.ResponseWriter, r *http.Request) {
+	var in gen.SandboxCreate
+	json.NewDecoder(r.Body).Decode(&in)
+	if in.Template != "base" {
+		refuse(w, 404, "not_found", "there is no template "+in.Template)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := gen.Sandbox{Id: fmt.Sprintf("sbx_%d", len(f.sandboxes)+1), Template: in.Template, State: gen.SandboxStateRunning, Vcpus: 1, MemoryMb: 512, DiskMb: 2048,
+		Execution: gen.Execution{Id: "exe_1", Epoch: 1, Node: "n"}, Metadata: gen.Metadata{}, CreatedAt: epoch, UpdatedAt: epoch}
+	if in.Metadata != nil {
+		s.Metadata = *in.Metadata
+	}
+	f.sandboxes = append(f.sandboxes, s)
+	answer(w, 201, gen.Operation{Id: "op_1", Kind: gen.OperationKindCreateSandbox, Status: gen.OperationStatusSucceeded, Sandbox: &s, CreatedAt: epoch})
+}
+
+func (f *fake) list(w http.ResponseWriter, _ *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answer(w, 200, gen.SandboxPage{Items: append([]gen.Sandbox{}, f.sandboxes...)})
+}
+
+// find returns a sandbox that exists, or refuses.
+func (f *fake) find(w http.ResponseWriter, id string) *gen.Sandbox {
+	for i := range f.sandboxes {
+		if f.sandboxes[i].Id == id {
+			return &f.sandboxes[i]
+		}
+	}
+	refuse(w, 404, "not_found", "there is no sandbox "+id)
+	return nil
+}
+
+func (f *fake) get(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.find(w, r.PathValue("id")); s != nil {
+		answer(w, 200, s)
+	}
+}
+
+func (f *fake) remove(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.find(w, r.PathValue("id")); s != nil {
+		s.State = gen.SandboxStateDeleted
+		answer(w, 200, gen.Operation{Id: "op_2", Kind: gen.OperationKindDeleteSandbox, Status: gen.OperationStatusSucceeded, Sandbox: s, CreatedAt: epoch})
+	}
+}
+
+func (f *fake) build(w http.ResponseWriter, r *http.Request) {
+	var in gen.TemplateCreate
+	json.NewDecoder(r.Body).Decode(&in)
+	t, step := template(string(in.Recipe)), "unpacking packages"
+	t.State, t.Progress = gen.TemplateStateBuilding, &step
+	answer(w, 202, gen.Operation{Id: "op_build", Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusRunning, Template: &t, CreatedAt: epoch})
+}
+
+func (f *fake) operation(w http.ResponseWriter, r *http.Request) {
+	t := template("mini")
+	answer(w, 200, gen.Operation{Id: r.PathValue("id"), Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusSucceeded, Template: &t, CreatedAt: epoch})
+}
+
+func (f *fake) session(w http.ResponseWriter, r *http.Request) {
+	var in gen.SessionCreate
+	json.NewDecoder(r.Body).Decode(&in)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.find(w, r.PathValue("id")) == nil {
+		return
+	}
+	id := fmt.Sprintf("ses_%d", len(f.sessions)+1)
+	f.sessions[id] = in
+	answer(w, 201, gen.SessionCreated{Session: gen.Session{Id: id, Sandbox: r.PathValue("id"), State: gen.SessionStateCreated, CreatedAt: epoch},
+		Attachment: gen.Attachment{Token: "spaceatt_1", Url: f.URL + "/v1/sessions/" + id + "/attach", ExpiresAt: epoch.Add(time.Minute)}})
+}
+
+// stream is a session's events as they are sent.
+type stdStream struct {
+	w      io.Writer
+	length int
+}
+
+func (s *stdStream) send(event, data string) {
+	fmt.Fprintf(s.w, "event: %s\nid: %d\ndata: %s\n\n", event, s.length, data)
+}
+
+func (s *stdStream) output(name, text string) {
+	s.length += len(text)
+	s.send(name, fmt.Sprintf(`{"data":%q}`, base64.StdEncoding.EncodeToString([]byte(text))))
+}
+
+func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	in := f.sessions[r.PathValue("id")]
+	f.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	s := &stdStream{w: w}
+	s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
+	switch argv := *in.Argv; argv[0] {
+	case "greet":
+		s.output("stdout", "hello\n")
+		s.output("stderr", "warned\n")
+		s.send("exit", `{"code":0}`)
+	case "cat":
+		if in.Stdin != nil {
+			s.output("stdout", string(*in.Stdin))
+		}
+		s.send("exit", `{"code":0}`)
+	case "describe":
+		s.output("stdout", fmt.Sprintf("user=%s cwd=%s env=%v args=%q\n", deref(in.User), deref(in.Cwd), deref(in.Env), argv[1:]))
+		s.send("exit", `{"code":0}`)
+	case "fail":
+		s.send("exit", `{"code":3}`)
+	case "die":
+		s.send("exit", `{"code":null,"signal":"SIGKILL"}`)
+	case "lose":
+		s.send("lost", `{"type":"","title":"","status":410,"code":"execution_lost","detail":"the sandbox's machine is gone"}`)
+	case "flood":
+		for r.Context().Err() == nil {
+			s.output("stdout", strings.Repeat("x\n", 1000))
+		}
+	case "hang":
+		w.(http.Flusher).Flush()
+		f.started <- struct{}{}
+		<-r.Context().Done()
+	default:
+		s.send("exit", `{"code":127,"error":"`+argv[0]+`: not found"}`)
+	}
+}
+
+func deref[T any](p *T) (out T) { return *cmp.Or(p, &out) }

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes the test binary be the CLI when a play calls it.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"space": func() { os.Exit(Main(context.Background(), os.Args[1:])) }})
+}
+
+// TestPlays runs each play in testdata against a platform of its own.
+func TestPlays(t *testing.T) {
+	type platformKey struct{}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata", RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			f := newFake(t)
+			e.Values[platformKey{}] = f
+			home := filepath.Join(e.WorkDir, "home")
+			e.Setenv("HOME", home)
+			e.Setenv("URL", f.URL)
+			return Remember(func(name string) string { return e.Getenv(name) }, "demo", Entry{URL: f.URL, APIKey: fakeKey})
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": func(ts *testscript.TestScript, _ bool, args []string) { // status N CMD…: CMD ends with exit code N
+				wantStatus(ts, args)
+			},
+			"started": func(ts *testscript.TestScript, _ bool, _ []string) { // until the platform has started a command that hangs
+				<-ts.Value(platformKey{}).(*fake).started
+			},
+		},
+	})
+}

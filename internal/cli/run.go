@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+const (
+	createTimeout = 30 * time.Second // to order the sandbox; an interrupt must not leave one whose id nobody knows
+	deleteTimeout = 60 * time.Second // to delete it, also after an interrupt
+)
+
+func runCommand(a *app) *cobra.Command {
+	var keep bool
+	c := &cobra.Command{
+		Use: "run TEMPLATE [flags] -- CMD…", Short: "Run a command in a sandbox of its own and delete the sandbox",
+		Long: "Creates a sandbox, runs the command in it with the piped stdin (up to 1 MiB), streams its output, deletes the sandbox and\n" +
+			"ends with the command's exit code.",
+		Example: "  space run base -- python3 -c 'print(6*7)'\n  space run base -- python3 - < script.py",
+		Args:    targetAndCommand("TEMPLATE"),
+	}
+	c.Flags().BoolVar(&keep, "keep", false, "keep the sandbox and say its id on stderr")
+	n, f := connectionFlags(a, c), addCommandFlags(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		in, err := f.session(args[1:], cmd.InOrStdin(), a.getenv)
+		if err != nil {
+			return err
+		}
+		client, err := n.client()
+		if err != nil {
+			return exitCode{exitPlatform, err}
+		}
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		return interrupted(ctx, n.run(ctx, cmd, client, args[0], in, keep))
+	}
+	return c
+}
+
+func (n *connection) run(ctx context.Context, cmd *cobra.Command, c *client.Client, template string, in client.SessionCreate, keep bool) (err error) {
+	ordering, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	op, err := c.BeginCreateSandbox(ordering, client.SandboxCreate{Template: template})
+	if err != nil {
+		return exitCode{exitPlatform, err}
+	}
+	id := op.Sandbox.Id
+	if keep {
+		fmt.Fprintf(cmd.ErrOrStderr(), "sandbox: %s\n", id)
+	} else {
+		defer func() { err = joinEnding(err, n.discard(ctx, cmd, c, id)) }()
+	}
+	if _, err := awaitSandbox(ctx, c, op, cmd.ErrOrStderr()); err != nil {
+		return exitCode{exitPlatform, err}
+	}
+	return stream(ctx, c, id, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
+}
+
+func (n *connection) discard(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer cancel()
+	return deleteSandbox(ctx, cmd, c, id)
+}
+
+// joinEnding keeps the command's ending when the sandbox couldn't be deleted, and says so: the command did what it did.
+func joinEnding(ending, deleting error) error {
+	if deleting == nil {
+		return ending
+	}
+	var e exitCode
+	if errors.As(ending, &e) {
+		return exitCode{e.code, errors.Join(e.err, deleting)}
+	}
+	return exitCode{exitPlatform, deleting}
+}

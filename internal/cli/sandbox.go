@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+func sandboxCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "sandbox", Short: "Create, show and delete sandboxes", Args: cobra.NoArgs, RunE: help}
+	n := connectionFlags(a, c)
+	c.AddCommand(sandboxCreateCommand(n), sandboxListCommand(n), sandboxGetCommand(n), sandboxRemoveCommand(n))
+	return c
+}
+
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+func showSandboxes(to io.Writer, list []client.Sandbox) error {
+	rows := make([][]string, len(list))
+	for i, s := range list {
+		rows[i] = []string{s.Id, s.Template, string(s.State), strconv.Itoa(s.Vcpus), mebibytes(s.MemoryMb), mebibytes(s.DiskMb), s.CreatedAt.UTC().Format(time.RFC3339)}
+	}
+	return WriteTable(to, []string{"ID", "TEMPLATE", "STATE", "VCPUS", "MEMORY", "DISK", "CREATED"}, rows)
+}
+
+func (n *connection) showSandbox(to io.Writer, s client.Sandbox) error {
+	if n.json() {
+		return WriteJSON(to, s)
+	}
+	if err := showSandboxes(to, []client.Sandbox{s}); err != nil || s.Error == nil {
+		return err
+	}
+	_, err := fmt.Fprintf(to, "error: %s\n", s.Error.Code)
+	return err
+}
+
+func mebibytes(n int) string { return strconv.Itoa(n) + " MiB" }
+
+// awaitSandbox waits, with the user, until a sandbox runs.
+func awaitSandbox(ctx context.Context, c *client.Client, op client.Operation, tell io.Writer) (client.Sandbox, error) {
+	p := startProgress(tell, "creating sandbox "+op.Sandbox.Id)
+	defer p.end()
+	op, err := c.Await(ctx, op)
+	if err != nil {
+		return client.Sandbox{}, fmt.Errorf("create sandbox: %w", err)
+	}
+	return *op.Sandbox, nil
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/client"
+)
+
+// stream runs a command in a sandbox, shows its output as it comes, and returns how the program should end: exitCode, or an error.
+func stream(ctx context.Context, c *client.Client, sandbox string, in client.SessionCreate, show shower) error {
+	s, err := c.CreateSession(ctx, sandbox, in)
+	if err != nil {
+		return exitCode{exitPlatform, err}
+	}
+	for e, err := range c.Attach(ctx, s.Session, s.Attachment) {
+		if err != nil {
+			return exitCode{exitPlatform, err}
+		}
+		if err := show(e); err != nil {
+			return exitCode{exitPlatform, fmt.Errorf("show the command's output: %w", err)}
+		}
+		switch e.Type {
+		case client.EventExit:
+			return ending(e.Exit)
+		case client.EventLost:
+			return exitCode{exitPlatform, e.Lost}
+		}
+	}
+	return exitCode{exitPlatform, errors.New("the command's events ended without an exit")}
+}
+
+// ending turns a process's end into ours.
+func ending(e client.Exit) error {
+	switch {
+	case e.Error != "":
+		return exitCode{e.Code, &cliError{code: "guest_error", message: e.Error, hint: "check the program's name, its mode and --workdir and --user"}}
+	case e.Signal != "":
+		if n := unix.SignalNum(e.Signal); n != 0 {
+			return exitCode{exitSignal + int(n), nil}
+		}
+		return exitCode{exitPlatform, fmt.Errorf("the command was ended by %s", e.Signal)}
+	case e.Code != 0:
+		return exitCode{e.Code, nil}
+	default:
+		return nil
+	}
+}
+
+// shower shows an event of a session.
+type shower func(client.Event) error
+
+// plain writes output where it belongs, byte by byte as it is, and says on stderr what was dropped.
+func plain(stdout, stderr io.Writer) shower {
+	return func(e client.Event) error {
+		var err error
+		switch e.Type {
+		case client.EventStdout:
+			_, err = stdout.Write(e.Data)
+		case client.EventStderr:
+			_, err = stderr.Write(e.Data)
+		case client.EventGap:
+			_, err = fmt.Fprintf(stderr, "space: %d bytes of output were dropped while nobody was attached\n", e.Offset-e.From)
+		}
+		return err
+	}
+}
+
+// event is a client.Event as -o json shows it, one a line: the words of the API's stream, with output in base64.
+type event struct {
+	Event  client.EventType `json:"event"`
+	Offset int64            `json:"offset"`
+	Data   []byte           `json:"data,omitempty"`
+	From   *int64           `json:"from,omitempty"`
+	Code   *int             `json:"code,omitempty"`
+	Signal string           `json:"signal,omitempty"`
+	Error  string           `json:"error,omitempty"`
+}
+
+func lines(stdout io.Writer) shower {
+	enc := json.NewEncoder(stdout)
+	return func(e client.Event) error {
+		out := event{Event: e.Type, Offset: e.Offset, Data: e.Data, Signal: e.Exit.Signal, Error: e.Exit.Error}
+		switch e.Type {
+		case client.EventGap:
+			out.From = &e.From
+		case client.EventExit:
+			if e.Exit.Signal == "" {
+				out.Code = &e.Exit.Code
+			}
+		case client.EventLost:
+			out.Error = e.Lost.Code
+		}
+		return enc.Encode(out)
+	}
+}
+
+func (n *connection) shower(stdout, stderr io.Writer) shower {
+	if n.json() {
+		return lines(stdout)
+	}
+	return plain(stdout, stderr)
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+func templateCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "template", Short: "Build and show templates", Args: cobra.NoArgs, RunE: help}
+	n := connectionFlags(a, c)
+	c.AddCommand(templateListCommand(n), templateGetCommand(n), templateBuildCommand(n))
+	return c
+}
+
+func showTemplates(to io.Writer, list []client.Template) error {
+	rows := make([][]string, len(list))
+	for i, t := range list {
+		rows[i] = []string{t.Name, string(t.State), strconv.Itoa(t.Vcpus), mebibytes(t.MemoryMb), mebibytes(t.DiskMb), t.Id}
+	}
+	return WriteTable(to, []string{"NAME", "STATE", "VCPUS", "MEMORY", "DISK", "ID"}, rows)
+}
+
+func (n *connection) showTemplate(to io.Writer, t client.Template) error {
+	if n.json() {
+		return WriteJSON(to, t)
+	}
+	if err := showTemplates(to, []client.Template{t}); err != nil {
+		return err
+	}
+	if t.Progress != nil && *t.Progress != "" {
+		fmt.Fprintf(to, "progress: %s\n", *t.Progress)
+	}
+	if t.Error != nil {
+		fmt.Fprintf(to, "error: %s: %s\n", t.Error.Code, detail(t))
+	}
+	return nil
+}
+
+func detail(t client.Template) string {
+	if t.Error.Detail != nil {
+		return *t.Error.Detail
+	}
+	return t.Error.Title
+}
