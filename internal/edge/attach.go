@@ -41,41 +41,34 @@ func (e *Edge) attach(w http.ResponseWriter, r *http.Request) {
 
 // serve streams to a client until the last event, and logs why it ended.
 func (e *Edge) serve(ctx context.Context, w http.ResponseWriter, up *upstream, req attachRequest) {
-	c, out := req.cursor, newSink(w, e.timing)
-	first, send, err := up.peek(&c)
-	if err != nil {
-		writeProblem(w, forClient(err))
-		return
-	}
-	err = out.begin()
-	if err == nil && send {
-		err = out.event(first)
-	}
-	if err == nil && !first.last {
-		err = e.pump(ctx, out, up, &c)
-	}
+	out := newSink(w, e.timing)
+	err := e.stream(ctx, out, up)
 	if errors.Is(err, errSlow) {
 		err = out.farewell(endedEvent(reasonSlowClient))
 	}
-	slog.Info("attach ended", "session", req.session, "from", req.cursor.offset, "to", c.offset, "err", err)
+	slog.Info("attach ended", "session", req.session, "from", req.cursor.offset, "to", up.cursor.offset, "err", err)
 }
 
-// peek takes the event that open has waited for, if there is one: while it's looked at the answer can still be a problem.
-func (u *upstream) peek(c *cursor) (first event, send bool, err error) {
-	if u.held == nil {
-		return event{}, false, nil
+func (e *Edge) stream(ctx context.Context, out *sink, up *upstream) error {
+	if err := out.begin(); err != nil {
+		return err
 	}
-	return c.next(u.held)
+	if up.held != nil {
+		if err := out.event(*up.held); err != nil || up.held.last {
+			return err
+		}
+	}
+	return e.pump(ctx, out, up)
 }
 
 // pump sends events as they come, keep-alives between them, and one last event.
-func (e *Edge) pump(ctx context.Context, out *sink, up *upstream, c *cursor) error {
+func (e *Edge) pump(ctx context.Context, out *sink, up *upstream) error {
 	quiet := time.NewTimer(e.timing.keepAlive)
 	defer quiet.Stop()
 	for {
 		select {
 		case m, ok := <-up.events:
-			ev, send := translate(ctx, m, ok, up, c)
+			ev, send := up.translate(ctx, m, ok)
 			if !send {
 				continue
 			}
@@ -95,14 +88,14 @@ func (e *Edge) pump(ctx context.Context, out *sink, up *upstream, c *cursor) err
 
 // translate returns what the client gets for an internal event, or for the end of the stream: then, or when the stream can't be
 // trusted to go on, a last event.
-func translate(ctx context.Context, m *sessionv1.AttachResponse, ok bool, up *upstream, c *cursor) (ev event, send bool) {
+func (u *upstream) translate(ctx context.Context, m *sessionv1.AttachResponse, ok bool) (ev event, send bool) {
 	switch {
 	case !ok && ctx.Err() != nil:
 		return endedEvent(reasonShuttingDown), true
 	case !ok:
-		return farewellTo(up.over()), true
+		return farewellTo(u.over()), true
 	}
-	ev, send, err := c.next(m)
+	ev, send, err := u.cursor.next(m)
 	if err != nil {
 		return farewellTo(err), true
 	}

@@ -13,13 +13,14 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
-// upstream is an open internal stream, received by a goroutine of its own.
+// upstream is an open internal stream, received by a goroutine of its own, and how far its client has got.
 type upstream struct {
-	leave  func()                         // gives the session's slot back
+	cursor cursor
+	held   *event                         // the first event for the client, if it came before the answer
 	events chan *sessionv1.AttachResponse // closed when the stream is over
 	err    error                          // why; set before events is closed
-	held   *sessionv1.AttachResponse      // the first event, until next gives it out
 	cancel context.CancelFunc
+	leave  func() // gives the session's slot back
 }
 
 // open resolves a request and attaches. A route that has become stale in between is resolved once more; that happens before the client has got
@@ -41,10 +42,8 @@ func (e *Edge) openOnce(ctx context.Context, req attachRequest) (*upstream, erro
 	if err != nil {
 		return nil, err
 	}
-	up := e.dial(ctx, leave, &sessionv1.AttachRequest{
-		Route: target.GetRoute(), Session: target.GetSession(), Spec: target.GetSpec(),
-		FromOffset: req.cursor.offset, Resume: req.cursor.started,
-	})
+	up := e.dial(ctx, req, target)
+	up.leave = leave
 	if err := up.first(e.timing.first); err != nil {
 		up.close()
 		return nil, err
@@ -69,13 +68,16 @@ func (e *Edge) resolve(ctx context.Context, req attachRequest) (*controlv1.Resol
 	return resp.Msg, nil
 }
 
-// dial starts a stream. Its errors show when it's received; close calls leave.
-func (e *Edge) dial(ctx context.Context, leave func(), req *sessionv1.AttachRequest) *upstream {
+// dial starts a stream. Its errors show when it's received.
+func (e *Edge) dial(ctx context.Context, req attachRequest, target *controlv1.ResolveAttachmentResponse) *upstream {
 	ctx, cancel := context.WithCancel(ctx)
-	u := &upstream{events: make(chan *sessionv1.AttachResponse), cancel: cancel, leave: leave}
+	u := &upstream{cursor: req.cursor, events: make(chan *sessionv1.AttachResponse), cancel: cancel}
 	go func() {
 		defer close(u.events)
-		u.err = u.receive(ctx, e.node, req)
+		u.err = u.receive(ctx, e.node, &sessionv1.AttachRequest{
+			Route: target.GetRoute(), Session: target.GetSession(), Spec: target.GetSpec(),
+			FromOffset: req.cursor.offset, Resume: req.cursor.started,
+		})
 	}()
 	return u
 }
@@ -97,20 +99,29 @@ func (u *upstream) receive(ctx context.Context, node Attacher, req *sessionv1.At
 	return peer.FromConnect(stream.Err())
 }
 
-// first waits for the stream's first event or its refusal, so that a refusal can be answered as a problem. After patience a silent stream
-// counts as admitted: it is one whose session says nothing.
+// first waits for the stream's first event for the client or its refusal, so that a refusal can be answered as a problem. After patience a
+// silent stream counts as admitted: it is one whose session says nothing.
 func (u *upstream) first(patience time.Duration) error {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	select {
-	case m, ok := <-u.events:
-		if !ok {
-			return u.over()
+	for {
+		select {
+		case m, ok := <-u.events:
+			if !ok {
+				return u.over()
+			}
+			ev, send, err := u.cursor.next(m)
+			if err != nil {
+				return err
+			}
+			if send {
+				u.held = &ev
+				return nil
+			}
+		case <-timer.C:
+			return nil
 		}
-		u.held = m
-	case <-timer.C:
 	}
-	return nil
 }
 
 // over is why the stream ended; never nil, because a stream that ends without a last event has broken off.
