@@ -14,6 +14,7 @@ const (
 	CodeUnauthenticated     Code = "unauthenticated"      // no key or token, or one that isn't valid
 	CodeForbidden           Code = "forbidden"            // a valid material that doesn't open this
 	CodeNotFound            Code = "not_found"            // missing, or another project's
+	CodeMethod              Code = "method_not_allowed"   // the path is served, with other methods
 	CodeConflict            Code = "conflict"             // the state doesn't allow it
 	CodeIdempotencyMismatch Code = "idempotency_mismatch" // the same Idempotency-Key with another body
 	CodeTooLarge            Code = "too_large"            // a body or field over its limit
@@ -38,6 +39,7 @@ var httpStatus = map[Code]int{
 	CodeUnauthenticated:     401,
 	CodeForbidden:           403,
 	CodeNotFound:            404,
+	CodeMethod:              405,
 	CodeConflict:            409,
 	CodeIdempotencyMismatch: 409,
 	CodeTooLarge:            413,
