@@ -24,5 +24,6 @@ func run(args []string) int {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{Use: "space", Short: "Sandboxes for AI agents: a Linux machine of its own for every task", SilenceUsage: true}
 	root.AddCommand(roleCommands()...)
+	root.AddCommand(bootstrapKeyCommand())
 	return root
 }

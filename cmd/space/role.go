@@ -20,6 +20,7 @@ func roleCommands() []*cobra.Command {
 	return []*cobra.Command{
 		supervisorRole(),
 		postgresRole(),
+		apiRole(),
 		edgeRole(),
 		managerRole(),
 		nodeAPIRole(),

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -22,8 +21,6 @@ import (
 const (
 	// maxMessage bounds a request: a report of maxReported entries of ordinary size.
 	maxMessage = 16 << 20
-	// headerTimeout bounds how long a peer may take over a request's header.
-	headerTimeout = 10 * time.Second
 	// callAgain is when a node that doesn't hang, and was told nothing, should call again.
 	callAgain = time.Second
 )
@@ -61,10 +58,7 @@ func (s *Service) Serve(ctx context.Context, socket string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(controlv1connect.NewControlServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, ConnContext: withPeer, Protocols: new(http.Protocols)}
-	server.Protocols.SetUnencryptedHTTP2(true)
-	server.Protocols.SetHTTP1(true)
-	return peer.Drain(ctx, server, l)
+	return peer.Serve(ctx, l, mux)
 }
 
 func recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
@@ -72,22 +66,9 @@ func recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error
 	return peer.ToConnect(fmt.Errorf("panic in %s: %v", spec.Procedure, p))
 }
 
-type peerKey struct{}
-
-// withPeer notes who is at the other end of a connection; -1 if that can't be known.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
-	uid := -1
-	if u, ok := c.(*net.UnixConn); ok {
-		if cred, err := peer.Credentials(u); err == nil {
-			uid = int(cred.Uid)
-		}
-	}
-	return context.WithValue(ctx, peerKey{}, uid)
-}
-
 // only refuses callers other than the one peer whose part a procedure is.
 func only(ctx context.Context, uid int) error {
-	if got, ok := ctx.Value(peerKey{}).(int); !ok || got != uid {
+	if got, ok := peer.UID(ctx); !ok || got != uid {
 		return space.Errorf(space.CodeForbidden, "this procedure isn't for the calling peer")
 	}
 	return nil

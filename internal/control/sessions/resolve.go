@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// startWait is how long an attach waits for a sandbox that is being created.
-	startWait = 20 * time.Second
+	// startWait is how long an attach waits for a sandbox that is being created: less than the edge waits for the answer.
+	startWait = 4 * time.Second
 	// pollEvery is the safety net for a wake-up that was lost.
 	pollEvery = 2 * time.Second
 )

@@ -65,7 +65,7 @@ func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Crea
 	}
 	id, err := s.store.Made(ctx, by.Project, r)
 	if err == nil && id == "" {
-		id, err = s.make(ctx, by, box, spec, r)
+		id, err = s.add(ctx, by, box, spec, r)
 	}
 	if err != nil {
 		return record.Session{}, Attachment{}, err
@@ -78,7 +78,7 @@ func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Crea
 	return session, a, err
 }
 
-func (s *Sessions) make(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (string, error) {
+func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (string, error) {
 	if err := checkSandbox(box); err != nil {
 		return "", err
 	}
@@ -134,4 +134,6 @@ func (s *Sessions) issue(ctx context.Context, session, token string) (Attachment
 	return Attachment{Token: token, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
 }
 
-func (s *Sessions) url(session string) string { return s.edgeURL + "/v1/sessions/" + session + "/attach" }
+func (s *Sessions) url(session string) string {
+	return s.edgeURL + "/v1/sessions/" + session + "/attach"
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/keys"
+	"github.com/space-platform/space/internal/control/nodesync"
+	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/prune"
+	"github.com/space-platform/space/internal/control/sandboxes"
+	"github.com/space-platform/space/internal/control/sessions"
+	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/postgres"
+)
+
+// databaseStart is how long the control plane waits for a PostgreSQL that starts, or recovers after a crash.
+const databaseStart = time.Minute
+
+// apiRole is the control plane: the management API on loopback, and the internal socket for the node and the edge.
+func apiRole() *cobra.Command {
+	return roleCommand(instance.API, "Run the control plane", func(ctx context.Context, i instance.Instance, c instance.Config) error {
+		pool, err := openDatabase(ctx, i)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
+		store := postgres.New(pool)
+		if _, err := keys.EnsureDefaults(ctx, store); err != nil {
+			return err
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", i.APIPort()))
+		if err != nil {
+			return fmt.Errorf("listen for clients: %w", err)
+		}
+		return serveControl(ctx, i, c, store, l)
+	})
+}
+
+// openDatabase connects to the instance's database and brings its schema up to date.
+func openDatabase(ctx context.Context, i instance.Instance) (*pgxpool.Pool, error) {
+	ctx, cancel := context.WithTimeout(ctx, databaseStart)
+	defer cancel()
+	pool, err := postgres.Open(ctx, fmt.Sprintf("host=%s dbname=space user=space", i.RoleRunDir(instance.Postgres)))
+	if err != nil {
+		return nil, err
+	}
+	if err := postgres.Migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// serveControl puts the parts together and serves until ctx ends or one of them fails.
+func serveControl(ctx context.Context, i instance.Instance, c instance.Config, store *postgres.Store, l net.Listener) error {
+	bell := new(wake.Bell)
+	ops := operations.New(store, bell)
+	tpls := templates.New(store, bell, i.Node())
+	boxes := sandboxes.New(store, tpls, bell)
+	ses := sessions.New(store, boxes, bell, c.EdgeURL)
+	node := nodesync.NewNode(i.Node(), store, bell)
+	internal := nodesync.NewService(node, ses, nodesync.Peers{Node: i.UID(instance.NodeAPI), Edge: i.UID(instance.Edge)})
+	public := api.New(api.Parts{
+		Keys: store, Sandboxes: boxes, Sessions: ses, Templates: tpls, Operations: ops, Database: store, Node: i.Node(), Version: version,
+	})
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return internal.Serve(ctx, i.Socket(instance.API)) })
+	g.Go(func() error { return api.Serve(ctx, l, public) })
+	g.Go(func() error { prune.Run(ctx, store); return nil })
+	return g.Wait()
+}

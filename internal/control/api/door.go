@@ -1,0 +1,88 @@
+package api
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	space "github.com/space-platform/space"
+)
+
+// maxInFlight bounds the requests that are served at once, those that wait for an operation included.
+const maxInFlight = 1024
+
+// door lets a request through to its handler when its route exists, its key is valid and what it brings is well-formed.
+type door struct {
+	mux      *http.ServeMux
+	keys     authenticator
+	inFlight chan struct{}
+}
+
+func newDoor(mux *http.ServeMux, keys authenticator) *door {
+	return &door{mux: mux, keys: keys, inFlight: make(chan struct{}, maxInFlight)}
+}
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case d.inFlight <- struct{}{}:
+		defer func() { <-d.inFlight }()
+	default:
+		fail(w, r, space.Errorf(space.CodeUnavailable, "%d requests are being served, which is the limit: try again in a moment", maxInFlight))
+		return
+	}
+	if err := d.admit(w, &r); err != nil {
+		fail(w, r, err)
+		return
+	}
+	d.mux.ServeHTTP(w, r)
+}
+
+// admit checks a request and returns it with its caller in the context.
+func (d *door) admit(w http.ResponseWriter, r **http.Request) error {
+	rt, ok := routes[d.pattern(*r)]
+	if !ok {
+		return d.unrouted(w, *r)
+	}
+	if !rt.open {
+		ctx, err := d.keys.authenticate((*r).Context(), (*r).Header.Values("Authorization"))
+		if err != nil {
+			return err
+		}
+		*r = (*r).WithContext(ctx)
+	}
+	if err := checkQuery(*r, rt.query); err != nil {
+		return err
+	}
+	if rt.body == nil {
+		return nil
+	}
+	return checkBody(w, *r, rt)
+}
+
+// pattern is the route that a request takes; empty if there's none. A path that isn't in its shortest form has none.
+func (d *door) pattern(r *http.Request) string {
+	if !strings.HasPrefix(r.URL.Path, "/") || path.Clean(r.URL.Path) != r.URL.Path {
+		return ""
+	}
+	_, pattern := d.mux.Handler(r)
+	return pattern
+}
+
+// unrouted says whether the path or only the method is wrong.
+func (d *door) unrouted(w http.ResponseWriter, r *http.Request) error {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if d.pattern(probe) != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
+		return space.Errorf(space.CodeNotFound, "nothing is served at this path; GET /openapi.yaml tells what is")
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	return space.Errorf(space.CodeMethod, "%s is not served at this path, only %s", space.Clip(r.Method), strings.Join(allowed, ", "))
+}

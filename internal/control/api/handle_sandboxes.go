@@ -1,0 +1,88 @@
+package api
+
+import (
+	"context"
+
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/sandboxes"
+)
+
+// CreateSandbox starts the creation of a sandbox, and waits for it if asked to.
+func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestObject) (gen.CreateSandboxResponseObject, error) {
+	wait, err := readWait(r.Params.Wait)
+	if err != nil {
+		return nil, err
+	}
+	request, err := readRequest(r.Params.IdempotencyKey, "createSandbox", "", r.Body)
+	if err != nil {
+		return nil, err
+	}
+	c := sandboxes.Create{Template: r.Body.Template, VCPUs: r.Body.Vcpus, MemoryMiB: r.Body.MemoryMb}
+	if r.Body.Metadata != nil {
+		c.Metadata = *r.Body.Metadata
+	}
+	id, err := h.Sandboxes.Create(ctx, caller(ctx).Project, c, request)
+	if err != nil {
+		return nil, err
+	}
+	out, ended, err := h.await(ctx, id, wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case ended:
+		return gen.CreateSandbox201JSONResponse(out), nil
+	default:
+		return gen.CreateSandbox202JSONResponse(out), nil
+	}
+}
+
+// ListSandboxes returns a page of the project's sandboxes.
+func (h handlers) ListSandboxes(ctx context.Context, r gen.ListSandboxesRequestObject) (gen.ListSandboxesResponseObject, error) {
+	after, err := readCursor(r.Params.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := readLimit(r.Params.Limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := h.Sandboxes.List(ctx, caller(ctx).Project, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListSandboxes200JSONResponse{Items: make([]gen.Sandbox, 0, len(rows)), NextCursor: writeCursor(next)}
+	for _, s := range rows {
+		out.Items = append(out.Items, renderSandbox(s))
+	}
+	return out, nil
+}
+
+// GetSandbox returns a sandbox.
+func (h handlers) GetSandbox(ctx context.Context, r gen.GetSandboxRequestObject) (gen.GetSandboxResponseObject, error) {
+	s, err := h.Sandboxes.Get(ctx, caller(ctx).Project, r.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	return gen.GetSandbox200JSONResponse(renderSandbox(s)), nil
+}
+
+// DeleteSandbox starts the end of a sandbox, and waits for it if asked to.
+func (h handlers) DeleteSandbox(ctx context.Context, r gen.DeleteSandboxRequestObject) (gen.DeleteSandboxResponseObject, error) {
+	wait, err := readWait(r.Params.Wait)
+	if err != nil {
+		return nil, err
+	}
+	id, err := h.Sandboxes.Delete(ctx, caller(ctx).Project, r.Sandbox)
+	if err != nil {
+		return nil, err
+	}
+	out, ended, err := h.await(ctx, id, wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case ended:
+		return gen.DeleteSandbox200JSONResponse(out), nil
+	default:
+		return gen.DeleteSandbox202JSONResponse(out), nil
+	}
+}

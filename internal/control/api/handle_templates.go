@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// CreateTemplate starts the build of a template, and waits for it if asked to.
+func (h handlers) CreateTemplate(ctx context.Context, r gen.CreateTemplateRequestObject) (gen.CreateTemplateResponseObject, error) {
+	wait, err := readWait(r.Params.Wait)
+	if err != nil {
+		return nil, err
+	}
+	request, err := readRequest(r.Params.IdempotencyKey, "createTemplate", "", r.Body)
+	if err != nil {
+		return nil, err
+	}
+	id, err := h.Templates.Build(ctx, caller(ctx).Project, string(r.Body.Recipe), request)
+	if err != nil {
+		return nil, err
+	}
+	out, ended, err := h.await(ctx, id, wait)
+	switch {
+	case err != nil:
+		return nil, err
+	case ended:
+		return gen.CreateTemplate201JSONResponse(out), nil
+	default:
+		return gen.CreateTemplate202JSONResponse(out), nil
+	}
+}
+
+// ListTemplates returns all templates of the project.
+func (h handlers) ListTemplates(ctx context.Context, _ gen.ListTemplatesRequestObject) (gen.ListTemplatesResponseObject, error) {
+	rows, err := h.Templates.List(ctx, caller(ctx).Project)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListTemplates200JSONResponse{Items: make([]gen.Template, 0, len(rows))}
+	for _, t := range rows {
+		out.Items = append(out.Items, renderTemplate(t))
+	}
+	return out, nil
+}
+
+// GetTemplate returns a template by name or id.
+func (h handlers) GetTemplate(ctx context.Context, r gen.GetTemplateRequestObject) (gen.GetTemplateResponseObject, error) {
+	t, err := h.Templates.Get(ctx, caller(ctx).Project, r.Template)
+	if err != nil {
+		return nil, err
+	}
+	return gen.GetTemplate200JSONResponse(renderTemplate(t)), nil
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/keys"
+	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/sandboxes"
+	"github.com/space-platform/space/internal/control/sessions"
+	"github.com/space-platform/space/internal/control/templates"
+)
+
+// healthTimeout bounds the database's answer to a health check.
+const healthTimeout = 2 * time.Second
+
+// Database says whether it's there, and knows the node.
+type Database interface {
+	Ping(ctx context.Context) error
+	Node(ctx context.Context, name string) (record.Node, error)
+}
+
+// Parts is what the API is made of.
+type Parts struct {
+	Keys       keys.Store
+	Sandboxes  *sandboxes.Sandboxes
+	Sessions   *sessions.Sessions
+	Templates  *templates.Templates
+	Operations *operations.Operations
+	Database   Database
+	Node       string // the name of the one node
+	Version    string // of this build
+}
+
+// handlers has a method for each operation of openapi.yaml. They decode, call a use case and encode.
+type handlers struct{ Parts }
+
+var _ gen.StrictServerInterface = handlers{}
+
+// GetHealth tells whether the control plane reaches its database.
+func (h handlers) GetHealth(ctx context.Context, _ gen.GetHealthRequestObject) (gen.GetHealthResponseObject, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	if err := h.Database.Ping(ctx); err != nil {
+		return nil, space.Errorf(space.CodeUnavailable, "the database can't be reached: %w", err)
+	}
+	return gen.GetHealth200JSONResponse{Status: gen.HealthStatusOk, Version: h.Version}, nil
+}
+
+// GetNode tells what the machine is. One that has never called is shown without facts.
+func (h handlers) GetNode(ctx context.Context, _ gen.GetNodeRequestObject) (gen.GetNodeResponseObject, error) {
+	n, err := h.Database.Node(ctx, h.Node)
+	if space.CodeOf(err) == space.CodeNotFound {
+		return gen.GetNode200JSONResponse{Name: h.Node}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	cpus, memory := int(n.Facts.CPUs), int(n.Facts.MemoryBytes/record.MiB)
+	return gen.GetNode200JSONResponse{
+		Name: n.Name, Driver: n.Facts.Driver, Acceleration: n.Facts.Acceleration, TenantBoundary: n.Facts.TenantBoundary(),
+		Connected: n.Connected, Vcpus: &cpus, MemoryMb: &memory, Version: notEmpty(n.Facts.Version),
+	}, nil
+}

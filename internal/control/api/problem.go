@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// titles says in words for people what each code means.
+var titles = map[space.Code]string{
+	space.CodeInvalid:             "The request is invalid",
+	space.CodeUnauthenticated:     "Not authenticated",
+	space.CodeForbidden:           "Not allowed",
+	space.CodeNotFound:            "Not found",
+	space.CodeMethod:              "Method not allowed",
+	space.CodeConflict:            "The state does not allow it",
+	space.CodeIdempotencyMismatch: "The Idempotency-Key belongs to another request",
+	space.CodeTooLarge:            "Too large",
+	space.CodeShapeUnavailable:    "The shape is not available",
+	space.CodeTemplateNotReady:    "The template is not ready",
+	space.CodeQuotaExceeded:       "The quota is used up",
+	space.CodeCapacity:            "No capacity",
+	space.CodeRouteStale:          "Another incarnation",
+	space.CodeRouteDenied:         "Another sandbox",
+	space.CodeExecutionLost:       "The machine is lost",
+	space.CodeSessionLost:         "The session is lost",
+	space.CodeTokenExpired:        "The token has expired",
+	space.CodeUnavailable:         "Temporarily unavailable",
+	space.CodeTimeout:             "Took too long",
+	space.CodeGuest:               "The guest refused",
+	space.CodeInternal:            "Internal error",
+}
+
+// problem is the RFC 9457 document of an error.
+func problem(e *space.Error) *gen.Problem {
+	title, ok := titles[e.Code]
+	if !ok {
+		title = titles[space.CodeInternal]
+	}
+	return &gen.Problem{
+		Type: "urn:space:problem:" + string(e.Code), Title: title, Status: e.Code.HTTPStatus(), Code: string(e.Code),
+		Detail: notEmpty(e.Message), Field: notEmpty(e.Field),
+	}
+}
+
+// problemOrNil is the document of an error that may not be.
+func problemOrNil(e *space.Error) *gen.Problem {
+	if e == nil {
+		return nil
+	}
+	return problem(e)
+}
+
+func notEmpty(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// fail answers with the problem that an error is. An error without a code is for the operator: the client learns the request's id.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := classify(err)
+	id := requestID(r.Context())
+	if e.Code.HTTPStatus() >= 500 {
+		slog.Error("a request went wrong", "request", id, "code", string(e.Code), "err", err, "cause", errors.Unwrap(e))
+	}
+	p := problem(e)
+	p.RequestId = notEmpty(id)
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client is gone
+}
+
+func classify(err error) *space.Error {
+	var e *space.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled):
+		return &space.Error{Code: space.CodeUnavailable, Message: "the request was cancelled before it was answered; try again", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &space.Error{Code: space.CodeTimeout, Message: "the request took too long; try again", Err: err}
+	default:
+		return &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause under the request's id", Err: err}
+	}
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	space "github.com/space-platform/space"
+	contract "github.com/space-platform/space/api"
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/peer"
+)
+
+const (
+	// headerTimeout bounds how long a client may take over a request's header.
+	headerTimeout = 10 * time.Second
+	// idleTimeout bounds how long a connection is kept without a request.
+	idleTimeout = 2 * time.Minute
+	// writeTimeout bounds a request from its header to the end of its answer: the longest wait, and time to write.
+	writeTimeout = operations.MaxWait + 30*time.Second
+	// maxHeader bounds a request's header, in bytes.
+	maxHeader = 32 << 10
+)
+
+// New returns the handler of the whole API.
+func New(p Parts) http.Handler {
+	mux := http.NewServeMux()
+	strict := gen.NewStrictHandlerWithOptions(handlers{p}, nil, gen.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
+			fail(w, r, space.Errorf(space.CodeInvalid, "%w", err))
+		},
+		ResponseErrorHandlerFunc: fail,
+	})
+	gen.HandlerWithOptions(strict, gen.StdHTTPServerOptions{BaseRouter: mux, ErrorHandlerFunc: failParameter})
+	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
+	d := newDoor(mux, authenticator{store: p.Keys})
+	return named(d, d.pattern)
+}
+
+// Serve serves the API on a listener until ctx ends, then lets open requests finish for a moment; those that wait for an operation are
+// answered at once with what is known.
+func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
+	return peer.Drain(ctx, &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		DisableGeneralOptionsHandler: true,
+	}, l)
+}
+
+// serveOpenAPI serves the contract.
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = io.WriteString(w, contract.OpenAPI()) // the client is gone
+}
+
+// failParameter answers for a parameter that the generated code couldn't read.
+func failParameter(w http.ResponseWriter, r *http.Request, err error) {
+	var format *gen.InvalidParamFormatError
+	var many *gen.TooManyValuesForParamError
+	switch {
+	case errors.As(err, &format):
+		fail(w, r, space.FieldErrorf(format.ParamName, "can't be read: %v", format.Err))
+	case errors.As(err, &many):
+		fail(w, r, space.FieldErrorf(many.ParamName, "is given %d times: once is allowed", many.Count))
+	default:
+		fail(w, r, space.Errorf(space.CodeInvalid, "%w", err))
+	}
+}
