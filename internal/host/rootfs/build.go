@@ -49,11 +49,14 @@ func makeImage(ctx context.Context, b build, path string) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Truncate(b.recipe.DiskBytes); err != nil {
+	if err := f.Truncate(b.recipe.Size.DiskBytes); err != nil {
 		return err
 	}
-	return run(exec.CommandContext(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-L", b.recipe.Name, "-J", "size=16",
-		"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", "-d", b.root, path))
+	args := []string{"-q", "-F", "-t", "ext4", "-m", "0", "-L", b.recipe.Name, "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}
+	if b.recipe.Size.DiskBytes >= gib {
+		args = append(args, "-J", "size=16") // the default is four times that, all of it copied by a snapshot's first writes
+	}
+	return run(exec.CommandContext(ctx, "mke2fs", append(args, "-d", b.root, path)...))
 }
 
 // writeFiles writes files below the root, by their paths in it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -39,7 +40,7 @@ func Self() Helper { return Helper{Program: []string{"/proc/self/exe", Subcomman
 func (h Helper) Make(ctx context.Context, r Recipe, dir string, progress func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, h.Program[0], append(h.Program[1:], r.Name, dir)...)
+	c := exec.CommandContext(ctx, h.Program[0], append(h.Program[1:], r.Name, strconv.FormatInt(r.Size.DiskBytes, 10), dir)...)
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 	}
@@ -88,11 +89,11 @@ func cause(ctx context.Context, err error, last string) error {
 	return err
 }
 
-// HelperMain is the helper's main function: args are a recipe and a directory. It returns the process's exit code. It ends at once when
+// HelperMain is the helper's main function: args are a recipe, the size of its disk in bytes and a directory. It returns the process's exit code. It ends at once when
 // its standard input does, and as the first process of its namespace it takes all others with it.
 func HelperMain(args []string) int {
-	if len(args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: "+Subcommand+" RECIPE DIR")
+	if len(args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: "+Subcommand+" RECIPE BYTES DIR")
 		return 2
 	}
 	go func() {
@@ -101,10 +102,13 @@ func HelperMain(args []string) int {
 	}()
 	r, err := Find(args[0])
 	if err == nil {
+		r.Size.DiskBytes, err = strconv.ParseInt(args[1], 10, 64)
+	}
+	if err == nil {
 		err = ownMounts()
 	}
 	if err == nil {
-		err = Make(context.Background(), r, args[1], func(line string) { fmt.Println(progressMark + line) })
+		err = Make(context.Background(), r, args[2], func(line string) { fmt.Println(progressMark + line) })
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", " | "))
