@@ -1,29 +1,24 @@
-// Command space is the whole platform in one binary: the client's commands, and a subcommand for each role.
+// Command space is the whole platform in one binary: the client's commands, those that run a platform on this machine, and a hidden
+// subcommand for each role.
 package main
 
 import (
+	"context"
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/internal/cli"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:]))
+	os.Exit(cli.Main(context.Background(), os.Args[1:], append(platformCommands(), roleCommands()...)...))
 }
 
-func run(args []string) int {
-	root := rootCommand()
-	root.SetArgs(args)
-	if err := root.Execute(); err != nil {
-		return 1
+// platformCommands lists what runs a platform on this machine; one file each.
+func platformCommands() []*cobra.Command {
+	return []*cobra.Command{
+		upCommand(), downCommand(), statusCommand(), logsCommand(), setupCommand(), purgeCommand(), instancesCommand(),
+		versionCommand(), bootstrapKeyCommand(),
 	}
-	return 0
-}
-
-// rootCommand lists every command; one file each.
-func rootCommand() *cobra.Command {
-	root := &cobra.Command{Use: "space", Short: "Sandboxes for AI agents: a Linux machine of its own for every task", SilenceUsage: true}
-	root.AddCommand(roleCommands()...)
-	root.AddCommand(bootstrapKeyCommand())
-	return root
 }

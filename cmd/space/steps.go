@@ -30,6 +30,6 @@ func (s *steps) do(name string, step func() (note string, err error)) error {
 }
 
 // total is the time since the first step.
-func (s *steps) total() string { return seconds(time.Since(s.began)) }
+func (s *steps) total() time.Duration { return time.Since(s.began) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -136,3 +136,11 @@ func (s shown) show(to io.Writer, asJSON bool) {
 		fmt.Fprintf(to, "hint: %s\n", s.Hint)
 	}
 }
+
+// ErrorWithHint returns an error with a code and the next step.
+func ErrorWithHint(code, hint, format string, args ...any) error {
+	return &cliError{code: code, message: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// ExitCode returns an error that ends the program with a code and says nothing more.
+func ExitCode(code int) error { return exitCode{code: code} }

@@ -16,12 +16,17 @@ const socketWait = 10 * time.Second
 // socketPoll is how often a socket is tried: its file may exist long before its listener, so there is nothing to watch.
 const socketPoll = 20 * time.Millisecond
 
+// lockWait is how long a supervisor waits for the instance: somebody may be looking whether it's held, which takes it for an instant.
+const lockWait = 500 * time.Millisecond
+
 // Name is the supervisor's own name in pid files and logs.
 const Name = "supervisor"
 
 // Run keeps the programs running until the context ends, and leaves them running then. ErrRunning if another supervisor does so already.
 func Run(ctx context.Context, dirs Dirs, programs []Program) error {
-	held, err := lock(dirs.Run)
+	waiting, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	held, err := acquire(waiting, dirs.Run)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,44 @@
+# SPACE: build, try and test it. 'make help' lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build demo down purge test unit vm-test e2e fresh-demo bench generate tools
+
+GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
+INSTANCE ?= demo
+FILE ?= examples/hello.py
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+TEST_INSTANCE := maketest
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+tools:
+	@command -v $(GO) >/dev/null || { echo "error: Go is missing: install Go 1.26 and put it into PATH, or set GO=/path/to/go" >&2; exit 1; }
+	@command -v git >/dev/null || { echo "error: git is missing: apt-get install git" >&2; exit 1; }
+
+build: tools ## build bin/space and bin/spaced-guest
+	@mkdir -p bin
+	@$(BUILD) -o bin/space ./cmd/space
+	@$(BUILD) -o bin/spaced-guest ./cmd/spaced-guest
+
+demo: build ## start a platform and run FILE (a Python file) in a sandbox of it
+	@hack/demo "$(INSTANCE)" "$(FILE)"
+
+down: build ## stop the demo's platform; what it stored stays
+	@if bin/space instances -o json | grep -q '"name": "$(INSTANCE)"'; then bin/space down --instance $(INSTANCE) --force; else echo "platform $(INSTANCE) isn't on this machine"; fi
+
+purge: build ## remove every platform that this checkout made, with its data
+	@hack/purge
+
+test: unit vm-test e2e fresh-demo ## all tests; the last step is a demo in a fresh platform
+
+unit: tools ## unit tests with the race detector
+	$(GO) test -race ./...
+
+bench: build ## measure, into build/bench.json
+	hack/bench
+
+generate: tools ## regenerate api/gen and internal/postgres/db
+	hack/generate

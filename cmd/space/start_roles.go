@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/supervise"
+)
+
+// startRoles starts the supervisor, which starts the roles, unless it runs. Roles of an older build end first; machines and PostgreSQL,
+// which aren't ours to replace, go on.
+func startRoles(ctx context.Context, i instance.Instance) (note string, err error) {
+	self := filepath.Join(i.BinDir(), "space")
+	ours := programs(i, self)[1:]
+	if old := outdated(i, self, ours); len(old) > 0 {
+		if err := supervise.Stop(ctx, superviseDirs(i), ours); err != nil {
+			return "", err
+		}
+		note = fmt.Sprintf("replaced %d of an older build", len(old))
+	}
+	if supervise.Running(i.RunDir()) {
+		return "running already", nil
+	}
+	return note, startSupervisor(i, self)
+}
+
+// outdated names the roles that live and run another binary than the installed one.
+func outdated(i instance.Instance, self string, ps []supervise.Program) []string {
+	want, err := os.Stat(self)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, p := range append([]supervise.Program{{Name: supervise.Name}}, ps...) {
+		rec, err := supervise.Read(i.RunDir(), p.Name)
+		if err != nil || !rec.Alive() {
+			continue
+		}
+		have, err := os.Stat(fmt.Sprintf("/proc/%d/exe", rec.PID))
+		if err == nil && !os.SameFile(have, want) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// startSupervisor leaves a supervisor behind that is nobody's child and holds nothing of the terminal.
+func startSupervisor(i instance.Instance, self string) error {
+	log, err := os.OpenFile(supervise.LogFile(i.LogDir(), supervise.Name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	defer log.Close()
+	c := exec.Command(self, string(instance.Supervisor), "--instance", i.Name)
+	c.Dir, c.Env = "/", roleEnvironment()
+	c.Stdout, c.Stderr = log, log
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	return c.Process.Release()
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/cli"
+	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/setup"
+	"github.com/space-platform/space/internal/supervise"
+)
+
+// statusTimeout bounds what status asks the API: it also runs when the platform is in trouble.
+const statusTimeout = 3 * time.Second
+
+// platformStatus is what status shows.
+type platformStatus struct {
+	Instance  string       `json:"instance"`
+	Healthy   bool         `json:"healthy"` // every role runs, the API answers and the node is connected
+	URL       string       `json:"url"`
+	API       string       `json:"api"` // healthy, or why not
+	Node      *client.Node `json:"node,omitempty"`
+	Machines  int          `json:"machines"`            // processes of virtual machines, those of template builds included
+	Sandboxes *int         `json:"sandboxes,omitempty"` // that aren't deleted; absent when the API doesn't answer
+	Roles     []roleStatus `json:"roles"`
+}
+
+// roleStatus is one role.
+type roleStatus struct {
+	Role     string `json:"role"`
+	State    string `json:"state"` // running, restarting (its supervisor will), stopped
+	PID      int    `json:"pid,omitempty"`
+	Uptime   int    `json:"uptime_seconds,omitempty"`
+	Restarts int    `json:"restarts"`
+	LastExit string `json:"last_exit,omitempty"`
+}
+
+func statusCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "status", Short: "Show whether the platform on this machine is healthy", Args: cobra.NoArgs,
+		Long: "Shows the roles, the node and the number of sandboxes. The exit code is 0 if all is healthy, else 1.",
+	}
+	name, json := instanceFlag(c), cli.OutputFlag(c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		i, err := find(name)
+		if err != nil {
+			return err
+		}
+		s, err := status(cmd.Context(), i)
+		if err != nil {
+			return err
+		}
+		if json() {
+			err = cli.WriteJSON(cmd.OutOrStdout(), s)
+		} else {
+			err = s.show(cmd.OutOrStdout())
+		}
+		if err == nil && !s.Healthy {
+			return cli.ExitCode(1)
+		}
+		return err
+	}
+	return c
+}
+
+func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
+	s := platformStatus{Instance: i.Name, Healthy: true, URL: loopback(i), API: "healthy"}
+	var err error
+	if s.Machines, err = setup.Machines(i); err != nil {
+		return s, err
+	}
+	supervised := supervise.Running(i.RunDir())
+	for _, name := range logNames() {
+		r := roleOf(i, name, supervised, time.Now())
+		s.Healthy = s.Healthy && r.State == "running"
+		s.Roles = append(s.Roles, r)
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	if err := s.ask(ctx, i); err != nil {
+		s.Healthy, s.API = false, err.Error()
+	} else if !s.Node.Connected {
+		s.Healthy = false
+	}
+	return s, nil
+}
+
+func roleOf(i instance.Instance, name string, supervised bool, now time.Time) roleStatus {
+	rec, err := supervise.Read(i.RunDir(), name)
+	switch {
+	case err == nil && rec.Alive():
+		return roleStatus{Role: name, State: "running", PID: rec.PID, Uptime: int(now.Sub(rec.StartedAt).Seconds()), Restarts: rec.Restarts, LastExit: rec.LastExit}
+	case supervised:
+		return roleStatus{Role: name, State: "restarting", Restarts: rec.Restarts, LastExit: rec.LastExit}
+	default:
+		return roleStatus{Role: name, State: "stopped"}
+	}
+}
+
+// ask fills in what only the API knows.
+func (s *platformStatus) ask(ctx context.Context, i instance.Instance) error {
+	known, _, err := cli.Known(os.Getenv, i.Name)
+	if err != nil {
+		return err
+	}
+	c, err := client.New(loopback(i), known.APIKey)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Health(ctx); err != nil {
+		return err
+	}
+	n, err := c.Node(ctx)
+	if err != nil {
+		return err
+	}
+	count := 0
+	for sandbox, err := range c.ListSandboxes(ctx) {
+		if err != nil {
+			return err
+		}
+		if sandbox.State != "deleted" {
+			count++
+		}
+	}
+	s.Node, s.Sandboxes = &n, &count
+	return nil
+}
+
+func (s platformStatus) show(to io.Writer) error {
+	rows := make([][]string, len(s.Roles))
+	for k, r := range s.Roles {
+		pid, up := "", ""
+		if r.State == "running" {
+			pid, up = strconv.Itoa(r.PID), (time.Duration(r.Uptime) * time.Second).String()
+		}
+		rows[k] = []string{r.Role, r.State, pid, up, strconv.Itoa(r.Restarts), r.LastExit}
+	}
+	if err := cli.WriteTable(to, []string{"ROLE", "STATE", "PID", "UPTIME", "RESTARTS", "LAST EXIT"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintf(to, "\napi        %s (%s)\n", s.API, s.URL)
+	if s.Node != nil {
+		fmt.Fprintf(to, "node       %s, connected: %t, %s with %s, separates tenants: %t\n", s.Node.Name, s.Node.Connected, s.Node.Driver, s.Node.Acceleration, s.Node.TenantBoundary)
+		fmt.Fprintf(to, "sandboxes  %d\n", *s.Sandboxes)
+	}
+	_, err := fmt.Fprintf(to, "machines   %d\n", s.Machines)
+	return err
+}

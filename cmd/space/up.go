@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/internal/cli"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// upResult is what people and programs need to know of a platform that is up.
+type upResult struct {
+	Instance string  `json:"instance"`
+	URL      string  `json:"url"`
+	EdgeURL  string  `json:"edge_url"`
+	Config   string  `json:"config"` // the user's file, which holds the key
+	Seconds  float64 `json:"seconds"`
+}
+
+func upCommand() *cobra.Command {
+	var noInstall bool
+	c := &cobra.Command{
+		Use: "up", Short: "Start the platform on this machine, installing and making what is missing", Args: cobra.NoArgs,
+		Long: "Starts the platform as separate processes with users of their own. It may be repeated: what runs goes on running, what is\n" +
+			"missing is made, and roles of an older build are replaced while sandboxes live on.",
+	}
+	name, json := instanceFlag(c), cli.OutputFlag(c)
+	c.Flags().BoolVar(&noInstall, "no-install", false, "don't install Debian packages")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := mustBeRoot(cmd); err != nil {
+			return err
+		}
+		n, err := name()
+		if err != nil {
+			return err
+		}
+		r, err := up(cmd.Context(), newSteps(cmd.ErrOrStderr()), n, !noInstall)
+		if err != nil {
+			return err
+		}
+		if json() {
+			return cli.WriteJSON(cmd.OutOrStdout(), r)
+		}
+		return r.show(cmd.OutOrStdout())
+	}
+	return c
+}
+
+func up(ctx context.Context, s *steps, name string, install bool) (upResult, error) {
+	i, err := prepare(ctx, s, name, install)
+	if err != nil {
+		return upResult{}, err
+	}
+	cfg, err := instance.LoadConfig(i)
+	if err != nil {
+		return upResult{}, err
+	}
+	if err := s.do("roles", func() (string, error) { return startRoles(ctx, i) }); err != nil {
+		return upResult{}, err
+	}
+	if err := s.do("control plane", func() (string, error) { return "", awaitControl(ctx, i) }); err != nil {
+		return upResult{}, err
+	}
+	path := ""
+	if err := s.do("API key", func() (note string, err error) { note, path, err = ensureKey(ctx, i, cfg.PublicURL); return note, err }); err != nil {
+		return upResult{}, err
+	}
+	if err := s.do("node", func() (string, error) { return awaitNode(ctx, i, s.to, os.Getenv) }); err != nil {
+		return upResult{}, err
+	}
+	return upResult{Instance: name, URL: cfg.PublicURL, EdgeURL: cfg.EdgeURL, Config: path, Seconds: s.total().Seconds()}, nil
+}
+
+func (r upResult) show(to io.Writer) error {
+	_, err := fmt.Fprintf(to, `Platform %s is up after %.1f s.
+  API   %s  (contract at /openapi.yaml)
+  edge  %s
+  key   in %s
+Next: space template build base && space run base -- uname -a
+`, r.Instance, r.Seconds, r.URL, r.EdgeURL, r.Config)
+	return err
+}
