@@ -1,0 +1,78 @@
+package monitor
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// maxSaid is how much is kept of what a VMM prints. A guest can make it print without end.
+const maxSaid = 4 << 10
+
+// drainLimit bounds how long a dead process's output is read.
+const drainLimit = 200 * time.Millisecond
+
+// Said keeps the end of what a process prints, for the error when it dies. The process isn't held up: once nobody reads, because the daemon
+// is gone, its writes fail, which a VMM ignores.
+type Said struct {
+	r      *os.File
+	reader sync.WaitGroup
+
+	mu   sync.Mutex
+	tail []byte
+}
+
+// NewSaid returns the keeper and the file to which the process prints, which the caller closes once the process has it.
+func NewSaid() (*Said, *os.File, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a pipe for a process's output: %w", err)
+	}
+	s := &Said{r: r}
+	s.reader.Go(s.read)
+	return s, w, nil
+}
+
+func (s *Said) read() {
+	b := make([]byte, maxSaid)
+	for {
+		n, err := s.r.Read(b)
+		s.keep(b[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *Said) keep(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tail = append(s.tail, b...)
+	if over := len(s.tail) - maxSaid; over > 0 {
+		s.tail = bytes.Clone(s.tail[over:])
+	}
+}
+
+// Last is the end of what was printed, without spaces around it.
+func (s *Said) Last() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(bytes.TrimSpace(s.tail))
+}
+
+// Drain returns the end of what a dead process printed, once all of it was read.
+func (s *Said) Drain() string {
+	if err := s.r.SetReadDeadline(time.Now().Add(drainLimit)); err == nil { // another process may hold the same pipe
+		s.reader.Wait()
+	}
+	return s.Last()
+}
+
+// Close stops reading.
+func (s *Said) Close() error {
+	err := s.r.Close()
+	s.reader.Wait()
+	return err
+}

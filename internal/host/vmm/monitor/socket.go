@@ -1,0 +1,107 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/peer"
+)
+
+const (
+	dialFirst   = 500 * time.Microsecond // from the first try to connect to the second; doubled each time
+	dialSlowest = 4 * time.Millisecond   // at most
+	dialLimit   = 30 * time.Second       // for a context without a deadline
+)
+
+// Bind makes a unix socket for a VMM to listen on. It's bound and not listened on: the credentials that a client of the socket sees are those
+// of whoever listens, so nobody but the VMM must. Until it does, connecting is refused.
+func Bind(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("bind %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Dial connects to a socket on which the process listens, or will. Whoever else listens there is not talked to. It tries until the context ends,
+// or the process: vmm.ErrGone.
+func (p *Process) Dial(ctx context.Context, path string) (*net.UnixConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialLimit)
+	defer cancel()
+	for wait := dialFirst; ; wait = min(2*wait, dialSlowest) {
+		c, err := p.try(ctx, path)
+		if err == nil {
+			return c, nil
+		}
+		if p.Gone() {
+			return nil, fmt.Errorf("connect to %s: %w", path, vmm.ErrGone)
+		}
+		if !passing(err) {
+			return nil, fmt.Errorf("connect to %s: %w", path, err)
+		}
+		if cerr := sleep(ctx, wait); cerr != nil {
+			return nil, fmt.Errorf("connect to %s: %w: %w", path, cerr, err)
+		}
+	}
+}
+
+// errStranger says that another process listens on a socket: the VMM's parent, before the VMM does.
+var errStranger = errors.New("another process listens there")
+
+// passing tells whether an error may go away by itself: nobody listens yet, or the queue of those who connect is full.
+func passing(err error) bool {
+	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EAGAIN) || errors.Is(err, errStranger)
+}
+
+// try connects once. The process is looked at after the connection's credentials: while it lives, its pid is nobody else's.
+func (p *Process) try(ctx context.Context, path string) (*net.UnixConn, error) {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	c := nc.(*net.UnixConn)
+	cred, err := peer.Credentials(c)
+	if err == nil && (int(cred.Pid) != p.id.PID || int(cred.Uid) != p.uid) {
+		err = fmt.Errorf("%w: pid %d, uid %d", errStranger, cred.Pid, cred.Uid)
+	}
+	if err == nil && p.Gone() {
+		err = vmm.ErrGone
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

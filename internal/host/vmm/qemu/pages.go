@@ -1,0 +1,174 @@
+package qemu
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	pageBytes  = 4096
+	chunkPages = 256       // pages that are read from a process at once: a megabyte
+	maxMaps    = 8 << 20   // bytes of /proc/PID/maps that are looked at: the process is a stranger's to shape
+	entryBytes = 8         // of a page in /proc/PID/pagemap
+	entryBatch = 32 * 1024 // pages of the pagemap that are read at once
+)
+
+// The bits of a pagemap entry (Documentation/admin-guide/mm/pagemap.rst).
+const (
+	pagePresent = 1 << 63
+	pageSwapped = 1 << 62
+	pageOfFile  = 1 << 61
+)
+
+// copyChanged writes the pages that a process has changed in its private mapping of a memory file over another file, at their places. The process must
+// not run guest code meanwhile.
+func copyChanged(ctx context.Context, pid int, memory memoryFile, to *os.File) error {
+	if size, err := to.Seek(0, io.SeekEnd); err != nil || size != memory.Bytes {
+		return errors.Join(err, fmt.Errorf("the file for it has %d bytes, want a copy of what was loaded: %d", size, memory.Bytes))
+	}
+	start, err := findMapping(pid, memory)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, chunkPages*pageBytes)
+	return changedRuns(pid, start, memory.Bytes, func(offset, length int64) error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		return copyRun(pid, start, offset, buf[:length], to)
+	})
+}
+
+// copyRun copies some pages from a process into a file.
+func copyRun(pid int, start uint64, offset int64, buf []byte, to *os.File) error {
+	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
+	remote := []unix.RemoteIovec{{Base: uintptr(start) + uintptr(offset), Len: len(buf)}}
+	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
+	if err == nil && n != len(buf) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("read %d bytes at %#x of process %d: %w", len(buf), remote[0].Base, pid, err)
+	}
+	_, err = to.WriteAt(buf, offset)
+	return err
+}
+
+// changedRuns calls f for each run of changed pages, of at most chunkPages, with its offset in the memory and its length.
+func changedRuns(pid int, start uint64, bytes int64, f func(offset, length int64) error) error {
+	pagemap, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
+	if err != nil {
+		return err
+	}
+	defer pagemap.Close()
+	entries := make([]byte, entryBatch*entryBytes)
+	pages := bytes / pageBytes
+	for first := int64(0); first < pages; first += entryBatch {
+		n := min(entryBatch, pages-first)
+		at := (int64(start)/pageBytes + first) * entryBytes
+		if _, err := pagemap.ReadAt(entries[:n*entryBytes], at); err != nil {
+			return fmt.Errorf("read which pages of process %d have changed: %w", pid, err)
+		}
+		err := runs(entries[:n*entryBytes], func(page, count int64) error {
+			return f((first+page)*pageBytes, count*pageBytes)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runs calls f for each run of changed pages in a part of a pagemap, with the number of the first and how many there are, at most chunkPages.
+func runs(entries []byte, f func(page, count int64) error) error {
+	n := int64(len(entries) / entryBytes)
+	for i := int64(0); i < n; {
+		count := int64(0)
+		for i+count < n && count < chunkPages && changed(binary.NativeEndian.Uint64(entries[(i+count)*entryBytes:])) {
+			count++
+		}
+		if count > 0 {
+			if err := f(i, count); err != nil {
+				return err
+			}
+		}
+		i += max(count, 1)
+	}
+	return nil
+}
+
+// changed tells whether a page of a private mapping is no longer the file's: it was copied when it was written to, and may be in swap now.
+func changed(entry uint64) bool {
+	return entry&pageSwapped != 0 || entry&pagePresent != 0 && entry&pageOfFile == 0
+}
+
+// findMapping returns where a process has a memory file mapped.
+func findMapping(pid int, memory memoryFile) (uint64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	start, err := search(io.LimitReader(f, maxMaps), memory)
+	if err != nil {
+		return 0, fmt.Errorf("find the memory of process %d: %w", pid, err)
+	}
+	return start, nil
+}
+
+// search finds the mapping in the lines of /proc/PID/maps: private, of the file's inode, and whole. The device's number isn't compared, since that of
+// a btrfs subvolume reads differently here and in stat; the size tells the guest's memory from another file with the same inode.
+func search(maps io.Reader, memory memoryFile) (uint64, error) {
+	lines := bufio.NewScanner(maps)
+	for lines.Scan() {
+		v, ok := parseMapping(lines.Text())
+		if ok && v.private && v.inode == memory.Inode && v.offset == 0 && v.end-v.start == uint64(memory.Bytes) {
+			return v.start, nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return 0, err
+	}
+	return 0, errors.New("no private mapping of all of it")
+}
+
+// mapping is a line of /proc/PID/maps.
+type mapping struct {
+	start, end, offset, inode uint64
+	private                   bool
+}
+
+// parseMapping reads "START-END PERMS OFFSET DEVICE INODE PATH".
+func parseMapping(line string) (mapping, bool) {
+	f := strings.Fields(line)
+	if len(f) < 5 {
+		return mapping{}, false
+	}
+	from, to, ok := strings.Cut(f[0], "-")
+	if !ok || len(f[1]) != 4 {
+		return mapping{}, false
+	}
+	var v mapping
+	for _, n := range []struct {
+		to   *uint64
+		text string
+		base int
+	}{{&v.start, from, 16}, {&v.end, to, 16}, {&v.offset, f[2], 16}, {&v.inode, f[4], 10}} {
+		x, err := strconv.ParseUint(n.text, n.base, 64)
+		if err != nil {
+			return mapping{}, false
+		}
+		*n.to = x
+	}
+	v.private = f[1][3] == 'p'
+	return v, v.end > v.start
+}

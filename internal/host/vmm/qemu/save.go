@@ -1,0 +1,104 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/qemu/qmp"
+)
+
+// Save writes device state and memory.
+//
+// Of a loaded machine the memory file must come as a copy of what the machine was loaded from (a reflink costs nothing): only the pages that
+// the guest has changed since are written over it. Of a booted machine it may be nil; any other file gets a full copy, shared with the
+// original where the file system can.
+func (m *machine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifest, error) {
+	err := m.exclusively(ctx, func(q *qmp.Client) error {
+		s, err := status(ctx, q)
+		if err != nil {
+			return err
+		}
+		if s == "running" || s == "inmigrate" {
+			return errors.New("it isn't paused")
+		}
+		if err := saveState(ctx, q, state); err != nil {
+			return fmt.Errorf("device state: %w", err)
+		}
+		if err := m.saveMemory(ctx, memory); err != nil {
+			return fmt.Errorf("memory: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return vmm.Manifest{}, fmt.Errorf("save machine %s: %w", m.spec.ID, m.explain(err))
+	}
+	return m.spec.Manifest, nil
+}
+
+// saveState lets QEMU write its device state into an open file. It takes a file that is open for writing only, so it gets a
+// descriptor of its own, which has an offset of its own as well.
+func saveState(ctx context.Context, q *qmp.Client, f *os.File) error {
+	w, err := reopen(f)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	var set struct {
+		ID int `json:"fdset-id"`
+	}
+	if err := q.RunWithFile(ctx, "add-fd", nil, &set, w); err != nil {
+		return err
+	}
+	err = q.Run(ctx, "xen-save-devices-state", map[string]any{"filename": fmt.Sprintf("/dev/fdset/%d", set.ID), "live": false}, nil)
+	return errors.Join(err, q.Run(ctx, "remove-fd", map[string]any{"fdset-id": set.ID}, nil))
+}
+
+// reopen opens an open file once more, emptied and for writing.
+func reopen(f *os.File) (w *os.File, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		w, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_WRONLY|os.O_TRUNC, 0)
+	})
+	return w, errors.Join(cerr, err)
+}
+
+func (m *machine) saveMemory(ctx context.Context, f *os.File) error {
+	switch {
+	case m.spec.Private && f == nil:
+		return errors.New("the machine was loaded: what it changed needs a file")
+	case m.spec.Private:
+		return copyChanged(ctx, m.process.PID(), m.spec.Memory, f)
+	case f == nil:
+		return nil
+	default:
+		return copyWhole(m.spec.Memory, f)
+	}
+}
+
+// copyWhole copies a booted machine's memory file.
+func copyWhole(from memoryFile, to *os.File) error {
+	src, err := os.Open(from.Path)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if err := to.Truncate(from.Bytes); err != nil {
+		return err
+	}
+	if unix.IoctlFileClone(int(to.Fd()), int(src.Fd())) == nil {
+		return nil
+	}
+	if _, err := to.Seek(0, 0); err != nil {
+		return err
+	}
+	_, err = to.ReadFrom(src)
+	return err
+}

@@ -1,0 +1,114 @@
+package vmmtest
+
+import (
+	"io"
+	"testing"
+
+	"github.com/space-platform/space/internal/proc"
+)
+
+func checkBoot(t *testing.T, s *suite) {
+	g := s.boot(t)
+	g.greet(true)
+	if out := g.sh("echo hello"); out != "hello" {
+		t.Errorf("the guest said %q, want hello", out)
+	}
+	h := g.Handle()
+	if id, err := proc.Read(h.PID); err != nil || id.StartTime != h.StartTime || id.BootID != h.BootID {
+		t.Errorf("the handle %+v names another process than %+v (%v)", h, id, err)
+	}
+	if h.Driver != s.Driver.Name() || h.UID != g.e.UID {
+		t.Errorf("the handle %+v has another driver or uid", h)
+	}
+}
+
+// checkSaveAndLoad makes the snapshot that the checks after it load.
+func checkSaveAndLoad(t *testing.T, s *suite) {
+	g := s.boot(t)
+	g.greet(true)
+	if s.KeepsState {
+		g.sh("echo base >/root/file; echo base >/run/memory")
+	}
+	s.base = g.save(s.place(s.root))
+	if m := s.base.manifest; m.Driver != s.Driver.Name() || m.VCPUs != s.Shape.VCPUs || m.MemoryBytes != s.Shape.MemoryBytes {
+		t.Errorf("manifest %+v", m)
+	}
+	if err := g.Kill(s.within(t)); err != nil {
+		t.Fatal(err)
+	}
+	c := s.load(t, s.base)
+	if out := c.sh("echo again"); out != "again" {
+		t.Errorf("the clone said %q, want again", out)
+	}
+}
+
+func checkPauseResume(t *testing.T, s *suite) {
+	g := s.load(t, s.base)
+	for range 2 {
+		if err := g.Pause(s.within(t)); err != nil {
+			t.Fatalf("pause: %v", err)
+		}
+	}
+	for range 2 {
+		if err := g.Resume(s.within(t)); err != nil {
+			t.Fatalf("resume: %v", err)
+		}
+	}
+	if out := g.sh("echo back"); out != "back" {
+		t.Errorf("after the pause the guest said %q, want back", out)
+	}
+}
+
+func checkSavePaused(t *testing.T, s *suite) {
+	g := s.load(t, s.base)
+	dir := s.place(t)
+	state, memory := create(t, dir+"/state"), create(t, dir+"/memory")
+	defer state.Close()
+	defer memory.Close()
+	if _, err := g.Save(s.within(t), state, memory); err == nil {
+		t.Error("a running machine was saved")
+	}
+	first, second := g.save(s.place(t)), snapshot{}
+	if err := g.Resume(s.within(t)); err != nil {
+		t.Fatal(err)
+	}
+	g.greet(false)
+	second = g.save(s.place(t))
+	if first.manifest.Version != second.manifest.Version {
+		t.Errorf("two saves of one machine have manifests %+v and %+v", first.manifest, second.manifest)
+	}
+	for _, snap := range []snapshot{first, second} {
+		if out := s.load(t, snap).sh("echo up"); out != "up" {
+			t.Errorf("a clone said %q, want up", out)
+		}
+	}
+}
+
+func checkSecondDial(t *testing.T, s *suite) {
+	g := s.load(t, s.base)
+	first := g.conn
+	g.greet(false)
+	if _, err := io.ReadFull(first, make([]byte, 1)); err == nil {
+		t.Error("the first connection still delivers")
+	}
+	if out := g.sh("echo second"); out != "second" {
+		t.Errorf("over the second connection the guest said %q", out)
+	}
+}
+
+func checkKill(t *testing.T, s *suite) {
+	g := s.load(t, s.base)
+	for range 2 {
+		if err := g.Kill(s.within(t)); err != nil {
+			t.Fatalf("kill: %v", err)
+		}
+		select {
+		case <-g.Done():
+		case <-s.within(t).Done():
+			t.Fatal("Done isn't closed after Kill")
+		}
+	}
+	if _, err := proc.Read(g.Handle().PID); err == nil {
+		t.Error("the process is there after Kill")
+	}
+}

@@ -1,0 +1,147 @@
+package vmmtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// guest is a machine whose guest has answered.
+type guest struct {
+	vmm.Machine
+	s    *suite
+	t    *testing.T
+	dir  string // its files
+	disk string
+	mem  string
+	e    vmm.Enclosure
+	conn net.Conn
+	link *link.Link
+
+	released bool // by recover
+}
+
+// serial makes ids that no two guests or sessions of a test's process share.
+var serial atomic.Uint64
+
+// NextID makes an id that no other of this process has.
+func NextID(prefix string) string {
+	const digits = "abcdefghijklmnopqrstuvwxyz"
+	b := []byte("aaaaaaaaaaaaaaaaaaaaaaaaaa")
+	for n, i := serial.Add(1), len(b)-1; n > 0; n, i = n/26, i-1 {
+		b[i] = digits[n%26]
+	}
+	return prefix + string(b)
+}
+
+// greet makes the guest answer, as a new execution or as the one that it is already.
+func (g *guest) greet(adopt bool) {
+	g.t.Helper()
+	conn, err := g.DialGuest(g.s.within(g.t))
+	if err != nil {
+		g.t.Fatalf("dial the guest: %v", err)
+	}
+	l, err := link.Host(g.s.within(g.t), conn, link.Sync{Execution: g.e.ID, Epoch: 1, Adopt: adopt})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.conn, g.link = conn, l
+	g.t.Cleanup(func() { l.Close() })
+}
+
+// hangUp ends the link, as one does before a snapshot.
+func (g *guest) hangUp() { g.link.Close() }
+
+// sh runs a shell command in the guest as root and returns what it printed, without spaces around. It must succeed.
+func (g *guest) sh(command string) string {
+	g.t.Helper()
+	out, exit, err := g.session(g.s.within(g.t), "sh", "-c", command)
+	if err != nil {
+		g.t.Fatalf("run %q: %v", command, err)
+	}
+	if exit.GetCode() != 0 || exit.GetSignal() != 0 || exit.GetError() != "" {
+		g.t.Fatalf("run %q: printed %q and ended with %v", command, out, exit)
+	}
+	return strings.TrimSpace(out)
+}
+
+// session runs a program to its end.
+func (g *guest) session(ctx context.Context, argv ...string) (out string, exit *sessionv1.Exit, err error) {
+	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
+		Session: NextID("ses_"), Spec: &sessionv1.Spec{Argv: argv, User: "root", Cwd: "/"},
+	}}})
+	if err != nil {
+		return "", nil, err
+	}
+	stream, err := g.link.Open(ctx, call)
+	if err != nil {
+		return "", nil, err
+	}
+	defer stream.Reset(link.CodeCancelled)
+	var b strings.Builder
+	for {
+		m, err := receive(ctx, stream)
+		if err != nil {
+			return b.String(), nil, err
+		}
+		if o := m.GetOutput(); o != nil {
+			b.Write(o.Data)
+			err = acknowledge(ctx, stream, o.Offset+uint64(len(o.Data)))
+		}
+		if err != nil {
+			return b.String(), nil, err
+		}
+		if e := m.GetExit(); e != nil {
+			return b.String(), e, nil
+		}
+	}
+}
+
+func receive(ctx context.Context, s *link.Stream) (*guestv1.FromSession, error) {
+	b, err := s.Recv(ctx)
+	if errors.Is(err, io.EOF) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := new(guestv1.FromSession)
+	return m, proto.Unmarshal(b, m)
+}
+
+func acknowledge(ctx context.Context, s *link.Stream, offset uint64) error {
+	b, err := proto.Marshal(&guestv1.ToSession{Message: &guestv1.ToSession_Acknowledged{Acknowledged: offset}})
+	if err != nil {
+		return err
+	}
+	return s.Send(ctx, b)
+}
+
+// quiesce makes the guest write everything to its disk.
+func (g *guest) quiesce() {
+	g.t.Helper()
+	ctx := g.s.within(g.t)
+	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	stream, err := g.link.Open(ctx, call)
+	if err != nil {
+		g.t.Fatalf("quiesce: %v", err)
+	}
+	defer stream.Reset(link.CodeCancelled)
+	if _, err := stream.Recv(ctx); err != nil {
+		g.t.Fatalf("quiesce: %v", err)
+	}
+}

@@ -1,0 +1,128 @@
+package vmmtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// enclosure makes a place for a machine, whose starts are recorded.
+func (s *suite) enclosure(t *testing.T) (vmm.Enclosure, *recorder) {
+	t.Helper()
+	e := s.Enclosure(t)
+	r := &recorder{Starter: e.Starter}
+	e.Starter = r
+	return e, r
+}
+
+// bootSpec is a cold start with files of its own in dir.
+func (s *suite) bootSpec(t *testing.T, dir string, uid int) vmm.Boot {
+	t.Helper()
+	return vmm.Boot{
+		Shape: s.Shape, Kernel: s.Kernel, Initrd: s.Initrd, Args: s.Args,
+		Disk: clone(t, s.Disk, dir, "disk", uid), Memory: s.emptyMemory(t, dir, uid),
+	}
+}
+
+// boot cold-starts a machine; its guest hasn't been talked to.
+func (s *suite) boot(t *testing.T) *guest {
+	t.Helper()
+	e, _ := s.enclosure(t)
+	dir := s.place(t)
+	b := s.bootSpec(t, dir, e.UID)
+	m, err := s.Driver.Boot(s.within(t), e, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.guest(t, m, e, dir, b.Disk, b.Memory)
+}
+
+// loadSpec is a load with files of its own in dir.
+func (s *suite) loadSpec(t *testing.T, from snapshot, dir string, uid int) vmm.Load {
+	t.Helper()
+	l := vmm.Load{Shape: s.Shape, State: from.state, Memory: from.memory, Disk: clone(t, from.disk, dir, "disk", uid), Manifest: from.manifest}
+	if !s.Driver.Capabilities().SharedMemory {
+		l.Memory = clone(t, from.memory, dir, "memory", uid)
+	}
+	return l
+}
+
+// load starts a clone and makes its guest answer.
+func (s *suite) load(t *testing.T, from snapshot) *guest {
+	t.Helper()
+	e, _ := s.enclosure(t)
+	dir := s.place(t)
+	l := s.loadSpec(t, from, dir, e.UID)
+	m, err := s.Driver.Load(s.within(t), e, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.guest(t, m, e, dir, l.Disk, from.memory)
+	g.greet(true)
+	return g
+}
+
+func (s *suite) guest(t *testing.T, m vmm.Machine, e vmm.Enclosure, dir, disk, mem string) *guest {
+	g := &guest{Machine: m, s: s, t: t, dir: dir, disk: disk, mem: mem, e: e}
+	t.Cleanup(g.end)
+	return g
+}
+
+// end ends a machine that wasn't let go of.
+func (g *guest) end() {
+	if g.released {
+		return
+	}
+	if err := g.Kill(context.WithoutCancel(g.t.Context())); err != nil {
+		g.t.Errorf("kill: %v", err)
+	}
+	g.Close()
+}
+
+// pause stops a guest that was quiesced and whose link was closed.
+func (g *guest) pause() {
+	g.t.Helper()
+	g.quiesce()
+	g.hangUp()
+	if err := g.Pause(g.s.within(g.t)); err != nil {
+		g.t.Fatalf("pause: %v", err)
+	}
+}
+
+// save pauses a machine and writes a snapshot into dir. Its memory begins as a copy of what the machine was started with.
+func (g *guest) save(dir string) snapshot {
+	g.t.Helper()
+	g.pause()
+	snap := snapshot{state: filepath.Join(dir, "state"), memory: filepath.Join(dir, "memory"), saved: time.Now()}
+	if err := Clone(g.mem, snap.memory, 0); err != nil {
+		g.t.Fatal(err)
+	}
+	state, memory := create(g.t, snap.state), create(g.t, snap.memory)
+	defer state.Close()
+	defer memory.Close()
+	var err error
+	if snap.manifest, err = g.Save(g.s.within(g.t), state, memory); err != nil {
+		g.t.Fatalf("save: %v", err)
+	}
+	if g.disk != "" {
+		snap.disk = filepath.Join(dir, "disk")
+		if err := Clone(g.disk, snap.disk, 0); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return snap
+}
+
+// create opens a file for reading and writing, and makes it if it's missing.
+func create(t *testing.T, path string) *os.File {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}

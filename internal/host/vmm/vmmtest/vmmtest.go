@@ -1,0 +1,129 @@
+// Package vmmtest is the conformance suite that every driver passes, the fake one too. It says in tests what the vmm package says in words.
+//
+// It expects nothing of a particular driver: what may differ is in the driver's Capabilities, from which the suite takes its patience too, and in the
+// Fixture. It isn't a benchmark. Guests are reached as the host reaches them: by api/link, with spaced-guest at the other end.
+package vmmtest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// Fixture is what the suite needs to know of a driver.
+type Fixture struct {
+	Driver vmm.Driver
+	Shape  vmm.Shape
+	// Kernel and Initrd are what machines boot, Args more of the kernel's arguments; empty for a driver that boots none.
+	Kernel, Initrd string
+	Args           []string
+	// Disk is a raw image that each machine gets a copy of, empty for none. It holds /bin/sh and the usual small programs.
+	Disk string
+	// KeepsState says that a snapshot holds what the guest's files and memory were. A fake's doesn't.
+	KeepsState bool
+	// Enclosure makes a place for one machine, and removes it after the test.
+	Enclosure func(t *testing.T) vmm.Enclosure
+}
+
+// Run runs the suite.
+func Run(t *testing.T, f Fixture) {
+	s := &suite{Fixture: f, dir: t.TempDir(), root: t}
+	for _, c := range checks {
+		if c.needsState && !f.KeepsState {
+			continue
+		}
+		if !t.Run(c.name, func(t *testing.T) { c.run(t, s) }) && c.fatal {
+			return
+		}
+	}
+}
+
+// check is one promise of the contract.
+type check struct {
+	name       string
+	run        func(t *testing.T, s *suite)
+	fatal      bool // the others can't be run without it
+	needsState bool // asks for what was in files and memory
+}
+
+var checks = []check{
+	{name: "boot reaches the guest", run: checkBoot, fatal: true},
+	{name: "save makes a snapshot that loads", run: checkSaveAndLoad, fatal: true},
+	{name: "pause and resume may be repeated", run: checkPauseResume},
+	{name: "save needs a paused machine and leaves it paused", run: checkSavePaused},
+	{name: "clones of one snapshot diverge", run: checkDiverge, needsState: true},
+	{name: "a clone's snapshot has its changes", run: checkSaveClone, needsState: true},
+	{name: "clones draw different random numbers", run: checkEntropy},
+	{name: "the clock is right after a load", run: checkClock},
+	{name: "a second dial ends the first", run: checkSecondDial},
+	{name: "the peer is the machine's process", run: checkPeer},
+	{name: "a machine is recovered after the daemon's end", run: checkRecover},
+	{name: "a paused machine is recovered", run: checkRecoverPaused},
+	{name: "another process is never recovered", run: checkRecoverOther},
+	{name: "kill may be repeated", run: checkKill},
+	{name: "a killed process is noticed within a second", run: checkDone},
+	{name: "calls on a dead machine say so", run: checkGone},
+	{name: "a stopped process holds up no call", run: checkStopped},
+	{name: "a snapshot that doesn't fit is refused", run: checkIncompatible},
+	{name: "a start that fails leaves no process", run: checkFailedStart},
+	{name: "an ended context starts nothing that stays", run: checkCancelledStart},
+}
+
+// suite is a run of the checks.
+type suite struct {
+	Fixture
+	dir  string     // for what all checks share
+	root *testing.T // the test of the whole suite
+	base snapshot   // made by checkSaveAndLoad
+}
+
+// snapshot is a saved machine's files.
+type snapshot struct {
+	state, memory, disk string
+	manifest            vmm.Manifest
+	saved               time.Time
+}
+
+// patience is how long a step may take that takes a second on a quiet machine without emulation, at most.
+func (s *suite) patience() time.Duration {
+	const base = 6 * time.Second
+	return time.Duration(float64(base) * max(1, s.Driver.Capabilities().CPUFactor))
+}
+
+// within returns a context for one step.
+func (s *suite) within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), s.patience())
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// place makes an empty directory for a machine's files.
+func (s *suite) place(t *testing.T) string {
+	dir, err := os.MkdirTemp(s.dir, "machine-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// emptyMemory makes a memory file of the fixture's shape.
+func (s *suite) emptyMemory(t *testing.T, dir string, uid int) string {
+	path := filepath.Join(dir, "memory")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(s.Shape.MemoryBytes); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Chown(uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
