@@ -36,7 +36,7 @@ func Claim(name string) (Instance, error) {
 	return out, err
 }
 
-// Release gives an instance's slot back. Everything that it owned must be gone.
+// Release gives an instance's slot back. Everything that it owned must be gone. With the last instance goes the registry.
 func Release(name string) error {
 	return withRegistry(func(slots map[string]int) (bool, error) {
 		delete(slots, name)
@@ -93,10 +93,7 @@ func readRegistry() (map[string]int, error) {
 
 // withRegistry runs change under a lock, and writes the registry when it says so.
 func withRegistry(change func(slots map[string]int) (write bool, err error)) error {
-	if err := os.MkdirAll(Root, 0o755); err != nil {
-		return fmt.Errorf("make %s: %w", Root, err)
-	}
-	lock, err := os.OpenFile(registry()+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.Open(filepath.Dir(Root)) // a directory that nobody removes: a lock on a removed file excludes nobody
 	if err != nil {
 		return fmt.Errorf("lock the instances of this machine: %w", err)
 	}
@@ -111,6 +108,21 @@ func withRegistry(change func(slots map[string]int) (write bool, err error)) err
 	write, err := change(slots)
 	if err != nil || !write {
 		return err
+	}
+	return writeRegistry(slots)
+}
+
+// writeRegistry replaces the registry in one step, or removes it with its directory when no instance is left.
+func writeRegistry(slots map[string]int) error {
+	if len(slots) == 0 {
+		if err := os.Remove(registry()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the list of this machine's instances: %w", err)
+		}
+		os.Remove(Root) // stays if somebody put something there
+		return nil
+	}
+	if err := os.MkdirAll(Root, 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", Root, err)
 	}
 	b, err := json.MarshalIndent(slots, "", "  ")
 	if err != nil {

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -47,7 +46,7 @@ func directories(i instance.Instance) []directory {
 }
 
 func ensureDirectory(d directory) error {
-	if err := os.Mkdir(d.path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.MkdirAll(d.path, 0o755); err != nil { // all: the purge of another instance may remove a shared parent just now
 		return fmt.Errorf("make directory: %w", err)
 	}
 	st, err := os.Lstat(d.path)

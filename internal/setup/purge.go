@@ -2,9 +2,7 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -38,22 +36,8 @@ func Purge(ctx context.Context, i instance.Instance) error {
 	if err := instance.Release(i.Name); err != nil {
 		return fmt.Errorf("purge %s: %w", i.Name, err)
 	}
-	return removeShared(i)
-}
-
-// removeShared takes away the shared directories once no instance is left.
-func removeShared(i instance.Instance) error {
-	others, err := instance.List()
-	if err != nil || len(others) > 0 {
-		return err
-	}
-	for _, f := range []string{"instances.json", "instances.json.lock", "users.lock"} {
-		if err := os.Remove(filepath.Join(instance.Root, f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("purge the last instance: %w", err)
-		}
-	}
-	for _, dir := range []string{instance.Root, filepath.Dir(i.RunDir()), filepath.Dir(i.LogDir())} {
-		os.Remove(dir) // stays if somebody put something there
+	for _, shared := range []string{filepath.Dir(i.RunDir()), filepath.Dir(i.LogDir())} {
+		os.Remove(shared) // stays while another instance has something there
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -97,10 +96,7 @@ func sameID(kind, name, have string, want int) error {
 
 // lockUsers keeps setups of several instances from failing on the user database's own lock, which doesn't wait.
 func lockUsers() (unlock func(), err error) {
-	if err := os.MkdirAll(instance.Root, 0o755); err != nil {
-		return nil, fmt.Errorf("lock the user database: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(instance.Root, "users.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.Open("/etc")
 	if err != nil {
 		return nil, fmt.Errorf("lock the user database: %w", err)
 	}
