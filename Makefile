@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test unit vm-test e2e fresh-demo bench generate tools
+.PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo bench generate tools compiler
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 INSTANCE ?= demo
@@ -10,6 +10,7 @@ FILE ?= examples/hello.py
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 TEST_INSTANCE := maketest
+VM_PACKAGES = $(shell grep -rl --include=*_test.go '^//go:build vm' internal cmd 2>/dev/null | xargs -r -n1 dirname | sort -u | sed "s,^,./,")
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,10 +33,28 @@ down: build ## stop the demo's platform; what it stored stays
 purge: build ## remove every platform that this checkout made, with its data
 	@hack/purge
 
-test: unit vm-test e2e fresh-demo ## all tests; the last step is a demo in a fresh platform
+test: ## all tests: unit, machines, whole platform; the last step is a demo in a fresh platform
+	@$(MAKE) --no-print-directory build setup unit vm-test e2e fresh-demo
 
-unit: tools ## unit tests with the race detector
+setup: build
+	@bin/space setup --instance $(TEST_INSTANCE)
+
+compiler: # the race detector needs one
+	@command -v gcc >/dev/null || apt-get install --yes --no-install-recommends gcc libc6-dev
+
+unit: tools compiler ## unit tests with the race detector
 	$(GO) test -race ./...
+
+vm-test: tools ## tests that start real machines
+	$(GO) test -tags vm -p 1 -timeout 15m $(VM_PACKAGES)
+
+e2e: build ## tests of the whole platform
+	$(GO) test -tags vm -count=1 -timeout 20m ./e2e/...
+
+fresh-demo: build
+	@bin/space purge --instance $(TEST_INSTANCE) --yes
+	@$(MAKE) --no-print-directory demo INSTANCE=$(TEST_INSTANCE)
+	@bin/space purge --instance $(TEST_INSTANCE) --yes
 
 bench: build ## measure, into build/bench.json
 	hack/bench

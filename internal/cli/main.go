@@ -11,6 +11,7 @@ import (
 func Main(ctx context.Context, args []string, more ...*cobra.Command) int {
 	root := &cobra.Command{
 		Use: "space", Short: "Sandboxes for AI agents: a Linux machine of its own for every task",
+		Long: "Sandboxes for AI agents: a Linux machine of its own for every task.\n\n" + exitCodes,
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -21,6 +22,19 @@ func Main(ctx context.Context, args []string, more ...*cobra.Command) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	return report(os.Stderr, err, wantsJSON(cmd))
 }
+
+// exitCodes is shown with the help; see the package comment.
+const exitCodes = `Exit codes:
+  0        it worked
+  1        it didn't: the error is on stderr, with its code and the next step
+  2        it was called wrongly
+  125      run, exec: the platform failed, the command's own end isn't known
+  126,127  run, exec: the program couldn't be started, or wasn't found
+  128+n    run, exec: signal n ended the command; 130 also: interrupted
+  other    run, exec: the command's own
+
+Settings are taken from flags, then the environment (SPACE_INSTANCE, SPACE_URL, SPACE_API_KEY), then the configuration file
+(SPACE_CONFIG, or ~/.config/space/config.toml, which 'space up' writes).`
 
 // Commands returns the client's commands.
 func Commands(getenv func(string) string) []*cobra.Command {
