@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,20 +49,21 @@ func Bind(path string) (*os.File, error) {
 func (p *Process) Dial(ctx context.Context, path string) (*net.UnixConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
+	var last error // why the try before didn't succeed
 	for wait := dialFirst; ; wait = min(2*wait, dialSlowest) {
 		c, err := p.try(ctx, path)
-		if err == nil {
+		switch {
+		case err == nil:
 			return c, nil
-		}
-		if p.Gone() {
+		case p.Gone():
 			return nil, fmt.Errorf("connect to %s: %w", path, vmm.ErrGone)
-		}
-		if !passing(err) {
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("connect to %s: %w: %w", path, context.Cause(ctx), cmp.Or(last, err))
+		case !passing(err):
 			return nil, fmt.Errorf("connect to %s: %w", path, err)
 		}
-		if cerr := sleep(ctx, wait); cerr != nil {
-			return nil, fmt.Errorf("connect to %s: %w: %w", path, cerr, err)
-		}
+		last = err
+		sleep(ctx, wait)
 	}
 }
 
@@ -95,13 +97,12 @@ func (p *Process) try(ctx context.Context, path string) (*net.UnixConn, error) {
 	return c, nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits, or until the context ends.
+func sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-t.C:
-		return nil
 	}
 }

@@ -4,63 +4,59 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/thread"
 )
 
-// openTap opens a tap device that exists in a network namespace. QEMU gets the descriptor, so its enclosure needs neither /dev/net/tun nor
-// a right over the device.
-//
-// The calling thread changes its namespace; one that can't be brought back ends with its goroutine.
+// tapFlags decide which offloads a guest is offered, so they are part of what a snapshot fixes.
+const tapFlags = unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR
+
+// openTap opens a tap device that exists in a network namespace. QEMU gets the descriptor, so it needs neither /dev/net/tun nor a right
+// over the device.
 func openTap(netns, name string) (*os.File, error) {
-	type result struct {
-		f   *os.File
-		err error
+	var f *os.File
+	err := thread.Run(func() error {
+		if err := enter(netns); err != nil {
+			return err
+		}
+		if _, err := net.InterfaceByName(name); err != nil { // attaching would make one
+			return err
+		}
+		var err error
+		f, err = attach(name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open tap %s in %s: %w", name, netns, err)
 	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-		f, err := openTapIn(netns, name)
-		done <- result{f, err}
-	}()
-	r := <-done
-	if r.err != nil {
-		return nil, fmt.Errorf("open tap %s in %s: %w", name, netns, r.err)
-	}
-	return r.f, nil
+	return f, nil
 }
 
-func openTapIn(netns, name string) (*os.File, error) {
+// enter moves the calling thread into a network namespace.
+func enter(netns string) error {
 	ns, err := unix.Open(netns, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(ns)
-	if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("enter the namespace: %w", err)
-	}
-	if _, err := net.InterfaceByName(name); err != nil { // TUNSETIFF would make one
-		return nil, err
-	}
-	return attach(name)
+	return unix.Setns(ns, unix.CLONE_NEWNET)
 }
 
 func attach(name string) (*os.File, error) {
+	req, err := unix.NewIfreq(name)
+	if err != nil {
+		return nil, err
+	}
+	req.SetUint16(tapFlags)
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), "tap:"+name)
-	req, err := unix.NewIfreq(name)
-	if err != nil {
-		f.Close()
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
-	req.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR)
-	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("attach: %w", err)
-	}
-	return f, nil
+	return os.NewFile(uintptr(fd), "tap:"+name), nil
 }

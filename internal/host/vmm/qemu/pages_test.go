@@ -1,0 +1,150 @@
+package qemu
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// entries writes a pagemap in which the given pages have changed.
+func pagemapOf(changed []bool) []byte {
+	var b []byte
+	for i, c := range changed {
+		e := uint64(pagePresent | pageOfFile) // read, but the file's
+		switch {
+		case c && i%2 == 0:
+			e = pagePresent
+		case c:
+			e = pageSwapped
+		case i%3 == 0:
+			e = 0
+		}
+		b = binary.NativeEndian.AppendUint64(b, e)
+	}
+	return b
+}
+
+func TestRunsCoverTheChangedPagesAndNoOthers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOfN(rapid.Bool(), 0, 2000).Draw(t, "changed")
+		if rapid.Bool().Draw(t, "dense") {
+			for i := range want {
+				want[i] = want[i] || i%7 != 0
+			}
+		}
+		got := make([]bool, len(want))
+		err := runs(pagemapOf(want), func(page, count int64) error {
+			if count < 1 || count > chunkPages {
+				t.Fatalf("a run of %d pages", count)
+			}
+			for i := page; i < page+count; i++ {
+				if got[i] {
+					t.Fatalf("page %d comes twice", i)
+				}
+				got[i] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("page %d: copied %v, want %v", i, got[i], want[i])
+			}
+		}
+	})
+}
+
+func TestSearchFindsTheGuestsMemory(t *testing.T) {
+	const maps = `555555554000-555555558000 r--p 00000000 fe:00 42      /usr/bin/qemu
+7f0000000000-7f0000100000 rw-p 00000000 00:1b 42                         /vm/memory
+7f0000200000-7f0000300000 rw-s 00000000 00:1b 43                         /vm/memory (deleted)
+7f0000400000-7f0000500000 rw-p 00000000 00:00 0
+`
+	start, err := search(strings.NewReader(maps), memoryFile{Inode: 42, Bytes: 1 << 20})
+	if err != nil || start != 0x7f0000000000 {
+		t.Errorf("search = %#x, %v", start, err)
+	}
+	for name, m := range map[string]memoryFile{
+		"shared":       {Inode: 43, Bytes: 1 << 20},
+		"another size": {Inode: 42, Bytes: 2 << 20},
+		"another file": {Inode: 44, Bytes: 1 << 20},
+	} {
+		if start, err := search(strings.NewReader(maps), m); err == nil {
+			t.Errorf("%s: found at %#x", name, start)
+		}
+	}
+}
+
+// The kernel itself: a private mapping of this process, with pages read, written and left alone.
+func TestChangedPagesOfARealMapping(t *testing.T) {
+	const pages = 3*chunkPages + 5
+	path := filepath.Join(t.TempDir(), "memory")
+	base := bytes.Repeat([]byte("base"), pages*pageBytes/4)
+	if err := os.WriteFile(path, base, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := unix.Mmap(int(f.Fd()), 0, len(base), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(m)
+	want := bytes.Clone(base)
+	for page := range pages {
+		switch at := page * pageBytes; {
+		case page%5 == 0, page > 2*chunkPages:
+			copy(m[at:], "changed")
+			copy(want[at:], "changed")
+		case page%5 == 1:
+			_ = m[at]
+		}
+	}
+	memory, err := inspect(path, int64(len(base)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := os.OpenFile(filepath.Join(t.TempDir(), "copy"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	if err := copyChanged(t.Context(), os.Getpid(), memory, to); err == nil {
+		t.Error("an empty file was taken for a copy of the memory")
+	}
+	if _, err := to.Write(base); err != nil {
+		t.Fatal(err)
+	}
+	if err := copyChanged(t.Context(), os.Getpid(), memory, to); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(want))
+	if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("the copy differs from the memory (%v)", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, base) {
+		t.Errorf("the file itself has changed (%v)", err)
+	}
+}
+
+// FuzzParseMapping: a VMM that was taken over chooses the names of what it maps.
+func FuzzParseMapping(f *testing.F) {
+	f.Add("7f0000000000-7f0000100000 rw-p 00000000 00:1b 42                         /vm/memory")
+	f.Add("a-b rw-p")
+	f.Fuzz(func(t *testing.T, line string) {
+		if m, ok := parseMapping(line); ok && m.end <= m.start {
+			t.Errorf("%q is a mapping from %#x to %#x", line, m.start, m.end)
+		}
+	})
+}
