@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+
+	"github.com/space-platform/space/internal/guest"
+	"github.com/space-platform/space/internal/guest/boot"
+	"github.com/space-platform/space/internal/guest/machine"
+	"github.com/space-platform/space/internal/guest/process"
+)
+
+// runMachine boots and serves for as long as the machine lives. It returns only an error.
+func runMachine() error {
+	booted, err := boot.Run()
+	if err != nil {
+		return err
+	}
+	m, err := machine.New()
+	if err != nil {
+		return err
+	}
+	m.Hosts = booted.Hosts
+	attr := process.Attributes{Prepare: m.Prepare}
+	if g := booted.Sessions; g != nil {
+		m.Freezer = &machine.Freezer{Cgroup: g.Path}
+		attr.CgroupFD = int(g.Dir.Fd())
+	}
+	reaper := process.NewReaper()
+	go reaper.Run() // until the machine ends
+	s := guest.Server{Sessions: process.NewTable(reaper, attr), Hooks: m.Hooks(), Quiesce: m.Quiesce}
+	return s.Serve(context.Background(), booted.Port)
+}

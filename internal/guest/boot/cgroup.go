@@ -1,0 +1,67 @@
+package boot
+
+import (
+	"os"
+	"path"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupRoot is where images expect control groups.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// The agent's share when sessions take all the processor or memory they can get.
+const (
+	agentWeight   = 10000    // of the processor; sessions have 100
+	agentReserve  = 24 << 20 // bytes that sessions can't have
+	smallestGuest = 96 << 20 // with less memory than this there is nothing to reserve
+)
+
+// Cgroup is an open directory of a version 2 control group.
+type Cgroup struct {
+	Path string
+	Dir  *os.File
+}
+
+// makeCgroups puts the agent and the sessions into groups of their own, so that no session can starve the agent. A kernel without version
+// 2 groups, or without one of the controllers, does without.
+func makeCgroups() *Cgroup {
+	if unix.Mount("cgroup2", cgroupRoot, "cgroup2", safest, "nsdelegate,memory_recursiveprot") != nil {
+		return nil
+	}
+	agent, sessions := path.Join(cgroupRoot, "agent"), path.Join(cgroupRoot, "sessions")
+	if os.Mkdir(agent, 0o755) != nil || os.Mkdir(sessions, 0o755) != nil {
+		return nil
+	}
+	if !set(agent, "cgroup.procs", "1") {
+		return nil
+	}
+	for _, controller := range []string{"cpu", "memory", "pids"} {
+		set(cgroupRoot, "cgroup.subtree_control", "+"+controller)
+	}
+	set(agent, "cpu.weight", strconv.Itoa(agentWeight))
+	set(agent, "memory.min", strconv.Itoa(agentReserve))
+	if total := memoryTotal(); total > smallestGuest {
+		set(sessions, "memory.max", strconv.FormatUint(total-agentReserve, 10))
+	}
+	dir, err := os.Open(sessions)
+	if err != nil {
+		return nil
+	}
+	return &Cgroup{Path: sessions, Dir: dir}
+}
+
+// set writes a value to a group's file and reports whether the kernel took it.
+func set(group, file, value string) bool {
+	return os.WriteFile(path.Join(group, file), []byte(value), 0) == nil
+}
+
+// memoryTotal is the machine's memory in bytes, 0 if it can't be told.
+func memoryTotal() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return info.Totalram * uint64(info.Unit)
+}

@@ -1,0 +1,90 @@
+package process
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reaper is the only one in this program that waits for child processes: those that it started, whose end it tells, and the orphans that
+// the kernel hands to this process. Nothing else here may use os/exec.
+type Reaper struct {
+	started chan struct{} // there may be children again
+
+	mu       sync.Mutex // held over fork and registration, so that no child's end comes before its entry
+	children map[int]chan syscall.WaitStatus
+}
+
+// NewReaper returns a reaper; Run must be called for it to work.
+func NewReaper() *Reaper {
+	return &Reaper{started: make(chan struct{}, 1), children: map[int]chan syscall.WaitStatus{}}
+}
+
+// Adopt makes this process the parent of its descendants' orphans, as the first process of a machine is anyway.
+func (r *Reaper) Adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the reaper of orphans: %w", err)
+	}
+	return nil
+}
+
+// Start starts a program. Its wait status comes on the channel, once. Errors are the system's, unwrapped.
+func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pid, err = syscall.ForkExec(path, argv, attr)
+	if err != nil {
+		return 0, nil, err
+	}
+	c := make(chan syscall.WaitStatus, 1)
+	r.children[pid] = c
+	select {
+	case r.started <- struct{}{}:
+	default:
+	}
+	return pid, c, nil
+}
+
+// Run reaps for as long as the process lives.
+func (r *Reaper) Run() {
+	runtime.LockOSThread() // it blocks in the kernel most of the time
+	for {
+		pid, err := nextDead()
+		switch err {
+		case nil:
+			r.reap(pid)
+		case unix.ECHILD:
+			<-r.started
+		case unix.EINTR:
+		default:
+			panic(fmt.Sprintf("wait for any child: %v", err)) // only a wrong call can do that
+		}
+	}
+}
+
+// nextDead waits for a child that has ended and leaves it a zombie.
+func nextDead() (int, error) {
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		return 0, err
+	}
+	return siginfoPID(&info), nil
+}
+
+// reap takes a zombie's status and tells whoever started it. It may be gone: a fork whose exec failed is waited for by the fork.
+func (r *Reaper) reap(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var status syscall.WaitStatus
+	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	if err != nil || got != pid {
+		return
+	}
+	if c := r.children[pid]; c != nil {
+		delete(r.children, pid)
+		c <- status
+	}
+}

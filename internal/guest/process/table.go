@@ -1,0 +1,166 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+)
+
+// Limits of a table.
+const (
+	MaxSessions  = 128 // kept at one time; beyond it the oldest that are over and acknowledged are forgotten
+	maxLingering = 64  // pipes that are held open by children of commands that have ended
+)
+
+// ErrTooMany is returned by Open when MaxSessions are running or not acknowledged.
+var ErrTooMany = fmt.Errorf("a guest keeps at most %d sessions", MaxSessions)
+
+// ErrRunning is returned by Forget for a session that isn't over.
+var ErrRunning = errors.New("the session is not over")
+
+// Table is all sessions of a machine.
+type Table struct {
+	reaper    *Reaper
+	accounts  accounts
+	attr      Attributes
+	lingering chan struct{}
+
+	mu       sync.Mutex
+	sessions map[string]*Session
+	order    []string // ids, oldest first
+}
+
+// Attributes are what every session's command gets.
+type Attributes struct {
+	// CgroupFD is an open directory of a version 2 cgroup to start commands in; 0: this program's own.
+	CgroupFD int
+	// DieWithParent kills a command when this program dies, however it does: for programs that aren't a machine's first process.
+	DieWithParent bool
+	// Prepare runs before each start; nil: nothing to do.
+	Prepare func()
+}
+
+// NewTable returns an empty table whose commands r starts and reaps.
+func NewTable(r *Reaper, a Attributes) *Table {
+	return &Table{
+		reaper: r, accounts: accounts{"/etc"}, attr: a,
+		lingering: make(chan struct{}, maxLingering), sessions: map[string]*Session{},
+	}
+}
+
+// Open returns the session of that id and starts it if it's new. A command that can't be started is a session too: one that has ended
+// with the reason. The only error is ErrTooMany.
+func (t *Table) Open(id string, spec Spec) (*Session, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[id]; s != nil {
+		return s, nil
+	}
+	if len(t.sessions) >= MaxSessions && !t.evict() {
+		return nil, ErrTooMany
+	}
+	s := newSession(spec.StdinBytes)
+	if err := t.start(s, spec); err != nil {
+		s.fail(err)
+	}
+	t.sessions[id] = s
+	t.order = append(t.order, id)
+	return s, nil
+}
+
+// start starts a session's command.
+func (t *Table) start(s *Session, spec Spec) error {
+	if spec.StdinBytes < 0 || spec.StdinBytes > MaxStdin {
+		return notExecutable("stdin: %d bytes, want at most %d", spec.StdinBytes, MaxStdin)
+	}
+	if t.attr.Prepare != nil {
+		t.attr.Prepare()
+	}
+	c, err := spec.resolve(t.accounts)
+	if err != nil {
+		return err
+	}
+	p, err := openPipes(spec.StdinBytes > 0)
+	if err != nil {
+		return err
+	}
+	pid, ended, err := t.reaper.Start(c.path, c.argv, t.procAttr(c, p))
+	if err != nil {
+		p.close()
+		return c.failure(err)
+	}
+	p.closeChild()
+	s.pid = pid
+	go s.pump(p, ended, t.lingering)
+	return nil
+}
+
+// procAttr is how a command is forked: in a session and process group of its own, as its user.
+func (t *Table) procAttr(c command, p pipes) *syscall.ProcAttr {
+	var death syscall.Signal
+	if t.attr.DieWithParent {
+		death = syscall.SIGKILL
+	}
+	return &syscall.ProcAttr{
+		Dir:   c.dir,
+		Env:   c.env,
+		Files: []uintptr{p.child[0].Fd(), p.child[1].Fd(), p.child[2].Fd()},
+		Sys: &syscall.SysProcAttr{
+			Setsid:      true,
+			Pdeathsig:   death,
+			Credential:  &syscall.Credential{Uid: c.user.uid, Gid: c.user.gid, Groups: c.user.groups},
+			UseCgroupFD: t.attr.CgroupFD > 0,
+			CgroupFD:    t.attr.CgroupFD,
+		},
+	}
+}
+
+// evict forgets the oldest session that loses nothing by it; mu is held.
+func (t *Table) evict() bool {
+	for _, id := range t.order {
+		if t.sessions[id].over() {
+			t.drop(id)
+			return true
+		}
+	}
+	return false
+}
+
+// Forget drops a session that has ended, with what it kept. An unknown one is forgotten already. The only error is ErrRunning.
+func (t *Table) Forget(id string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.sessions[id]
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.ended:
+		t.drop(id)
+		return nil
+	default:
+		return ErrRunning
+	}
+}
+
+// drop removes a session; mu is held.
+func (t *Table) drop(id string) {
+	close(t.sessions[id].dropped)
+	delete(t.sessions, id)
+	for i, o := range t.order {
+		if o == id {
+			t.order = append(t.order[:i], t.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// KillAll kills the process groups of all commands that run. It doesn't wait.
+func (t *Table) KillAll() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.sessions {
+		s.kill()
+	}
+}
