@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,7 +20,7 @@ const keyTimeout = 30 * time.Second
 
 // ensureKey sees to it that the user's configuration has a key that opens the platform, and says where.
 func ensureKey(ctx context.Context, i instance.Instance, url string) (note, path string, err error) {
-	known, path, err := cli.Known(os.Getenv, i.Name)
+	known, path, err := cli.Known(userEnvironment, i.Name)
 	if err != nil {
 		return "", "", err
 	}
@@ -40,7 +39,7 @@ func ensureKey(ctx context.Context, i instance.Instance, url string) (note, path
 		}
 	}
 	known.URL = url
-	return "written to " + path, path, cli.Remember(os.Getenv, i.Name, known)
+	return "written to " + path, path, cli.Remember(userEnvironment, i.Name, known)
 }
 
 // opens asks the platform whether a key is one of its.

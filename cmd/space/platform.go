@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/user"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,7 @@ func instanceFlag(c *cobra.Command) func() (string, error) {
 		if name != "" {
 			return name, nil
 		}
-		return cli.CurrentInstance(os.Getenv)
+		return cli.CurrentInstance(userEnvironment)
 	}
 }
 
@@ -34,6 +35,16 @@ func find(name func() (string, error)) (instance.Instance, error) {
 		return i, cli.ErrorWithHint("not_found", "'space instances' lists them; 'space up --instance "+n+"' makes this one", "there is no platform called %s on this machine", n)
 	}
 	return i, err
+}
+
+// userEnvironment reads the environment of the user whom the command works for: with sudo, the configuration is the caller's, not root's.
+func userEnvironment(name string) string {
+	if name == "HOME" && os.Geteuid() == 0 {
+		if u, err := user.Lookup(os.Getenv("SUDO_USER")); err == nil {
+			return u.HomeDir
+		}
+	}
+	return os.Getenv(name)
 }
 
 // mustBeRoot refuses commands that make users, mounts and processes of others.

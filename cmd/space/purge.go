@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ func purge(ctx context.Context, s *steps, name string) error {
 	i, err := instance.Find(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(s.to, "platform %s isn't on this machine\n", name)
-		return cli.Forget(os.Getenv, name)
+		return cli.Forget(userEnvironment, name)
 	}
 	if err != nil {
 		return err
@@ -49,7 +48,7 @@ func purge(ctx context.Context, s *steps, name string) error {
 		return err
 	}
 	return s.do("remove data, users and configuration", func() (string, error) {
-		if err := cli.Forget(os.Getenv, name); err != nil {
+		if err := cli.Forget(userEnvironment, name); err != nil {
 			return "", err
 		}
 		return "", setup.Purge(ctx, i)

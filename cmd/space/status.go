@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -106,7 +105,7 @@ func roleOf(i instance.Instance, name string, supervised bool, now time.Time) ro
 
 // ask fills in what only the API knows.
 func (s *platformStatus) ask(ctx context.Context, i instance.Instance) error {
-	known, _, err := cli.Known(os.Getenv, i.Name)
+	known, _, err := cli.Known(userEnvironment, i.Name)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +68,7 @@ func up(ctx context.Context, s *steps, name string, install bool) (upResult, err
 	if err := s.do("API key", func() (note string, err error) { note, path, err = ensureKey(ctx, i, cfg.PublicURL); return note, err }); err != nil {
 		return upResult{}, err
 	}
-	if err := s.do("node", func() (string, error) { return awaitNode(ctx, i, s.to, os.Getenv) }); err != nil {
+	if err := s.do("node", func() (string, error) { return awaitNode(ctx, i, s.to, userEnvironment) }); err != nil {
 		return upResult{}, err
 	}
 	return upResult{Instance: name, URL: cfg.PublicURL, EdgeURL: cfg.EdgeURL, Config: path, Seconds: s.total().Seconds()}, nil

@@ -80,6 +80,10 @@ func writeConfig(path string, c Config) error {
 	if err := toml.NewEncoder(&b).Encode(c); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
+	give, err := ownerAbove(path)
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
@@ -93,6 +97,9 @@ func writeConfig(path string, c Config) error {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	if err := give(); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	return nil

@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
 
 func execCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
@@ -20,7 +24,11 @@ func execCommand(a *app) *cobra.Command {
 		}
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
-		return interrupted(ctx, stream(ctx, client, args[0], in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+		err = interrupted(ctx, stream(ctx, client, args[0], in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+		if ctx.Err() != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "detached: the command goes on in %s\n", args[0])
+		}
+		return err
 	}
 	return c
 }

@@ -11,7 +11,7 @@ import (
 func Main(ctx context.Context, args []string, more ...*cobra.Command) int {
 	root := &cobra.Command{
 		Use: "space", Short: "Sandboxes for AI agents: a Linux machine of its own for every task",
-		Long: "Sandboxes for AI agents: a Linux machine of its own for every task.\n\n" + exitCodes,
+		Long:         "Sandboxes for AI agents: a Linux machine of its own for every task.\n\n" + exitCodes,
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
