@@ -25,6 +25,7 @@ func TestPlays(t *testing.T) {
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("URL", f.URL)
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // else every process of a play lingers for a second under the race detector
 			return Remember(func(name string) string { return e.Getenv(name) }, "demo", Entry{URL: f.URL, APIKey: fakeKey})
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
