@@ -49,7 +49,7 @@ func buildInitrd(guest string, t tree) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	a := &archive{w: &out}
-	for _, d := range []string{"dev", "proc", "sys", "run", "newroot", modulesDir} {
+	for _, d := range []string{"dev", "proc", "sys", "run", modulesDir} {
 		a.dir(d, 0o755)
 	}
 	a.device("dev/console", 0o600, 5, 1)
