@@ -7,8 +7,11 @@ import (
 const (
 	// maxBody bounds the body of a request.
 	maxBody = 64 << 10
-	// maxSessionBody bounds the body that creates a session: 1 MiB of stdin in base64, arguments and environment.
-	maxSessionBody = 2 << 20
+	// maxSandboxBody bounds the body that creates a sandbox: all metadata that is allowed, however it's escaped.
+	maxSandboxBody = 512 << 10
+	// maxSessionBody bounds the body that creates a session: 1 MiB of stdin in base64, 128 KiB each of arguments and environment, however
+	// they're escaped.
+	maxSessionBody = 3 << 20
 )
 
 // route is what the door needs to know of an operation before it's decoded. A test compares the table with openapi.yaml.
@@ -22,7 +25,7 @@ type route struct {
 // routes are the operations by the pattern under which they're served.
 var routes = map[string]route{
 	"GET /v1/sandboxes":                                           {query: []string{"cursor", "limit"}},
-	"POST /v1/sandboxes":                                          {query: []string{"wait"}, body: func() any { return new(gen.SandboxCreate) }, limit: maxBody},
+	"POST /v1/sandboxes":                                          {query: []string{"wait"}, body: func() any { return new(gen.SandboxCreate) }, limit: maxSandboxBody},
 	"GET /v1/sandboxes/{sandbox}":                                 {},
 	"DELETE /v1/sandboxes/{sandbox}":                              {query: []string{"wait"}},
 	"POST /v1/sandboxes/{sandbox}/sessions":                       {body: func() any { return new(gen.SessionCreate) }, limit: maxSessionBody},

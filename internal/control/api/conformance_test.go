@@ -1,0 +1,224 @@
+package api_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	space "github.com/space-platform/space"
+)
+
+// exchange is a request and what must come of it.
+type exchange struct {
+	name   string
+	method string
+	path   string
+	body   any
+	header []string
+	status int
+	code   space.Code // of a problem
+	field  string
+}
+
+func TestConformance(t *testing.T) {
+	r := newRig(t)
+	judge := newJudge(t)
+	box := r.sandbox(t)
+	session := r.session(t, box.Id).Session.Id
+	deleted := r.sandbox(t).Id
+	r.do(t, "DELETE", "/v1/sandboxes/"+deleted+"?wait=30s", nil).want(t, 200)
+	for _, x := range slicesConcat(goodExchanges(box.Id, session, deleted), doorExchanges(box.Id), createExchanges(), sessionExchanges(box.Id), missingExchanges(box.Id)) {
+		t.Run(x.name, func(t *testing.T) {
+			a := r.do(t, x.method, x.path, x.body, x.header...)
+			judge.check(t, x.method, x.path, a)
+			if x.code == "" {
+				a.want(t, x.status)
+				return
+			}
+			if p := a.code(t, x.code); x.field != "" && (p.Field == nil || *p.Field != x.field) {
+				t.Errorf("the problem names field %v, want %s: %s", p.Field, x.field, a.body)
+			}
+		})
+	}
+}
+
+func slicesConcat(tables ...[]exchange) (out []exchange) {
+	for _, t := range tables {
+		out = append(out, t...)
+	}
+	return out
+}
+
+func goodExchanges(box, session, deleted string) []exchange {
+	return []exchange{
+		{name: "health", method: "GET", path: "/healthz", header: []string{"Authorization", ""}, status: 200},
+		{name: "contract", method: "GET", path: "/openapi.yaml", header: []string{"Authorization", ""}, status: 200},
+		{name: "node", method: "GET", path: "/v1/node", status: 200},
+		{name: "list", method: "GET", path: "/v1/sandboxes", status: 200},
+		{name: "list one", method: "GET", path: "/v1/sandboxes?limit=1", status: 200},
+		{name: "get", method: "GET", path: "/v1/sandboxes/" + box, status: 200},
+		{name: "head", method: "HEAD", path: "/v1/sandboxes/" + box, status: 200},
+		{name: "get deleted", method: "GET", path: "/v1/sandboxes/" + deleted, status: 200},
+		{name: "delete deleted", method: "DELETE", path: "/v1/sandboxes/" + deleted, status: 200},
+		{name: "templates", method: "GET", path: "/v1/templates", status: 200},
+		{name: "template", method: "GET", path: "/v1/templates/mini", status: 200},
+		{name: "template again", method: "POST", path: "/v1/templates", body: `{"recipe":"mini"}`, status: 201},
+		{name: "create with the shape", method: "POST", path: "/v1/sandboxes?wait=30s", body: `{"template":"mini","vcpus":1,"memory_mb":128}`, status: 201},
+		{name: "create with metadata", method: "POST", path: "/v1/sandboxes?wait=30s", body: map[string]any{"template": "mini", "metadata": metadata(32, 64, 1024)}, status: 201},
+		{name: "session argv", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: `{"argv":["id"],"cwd":"/","env":{"A_1":"x"},"user":"root","stdin":"aGk="}`, status: 201},
+		{name: "session shell", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: `{"shell":"echo $HOME","user":"1000"}`, status: 201},
+		{name: "session with all stdin", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: map[string]any{"shell": "cat", "stdin": make([]byte, 1<<20)}, status: 201},
+		{name: "session", method: "GET", path: "/v1/sandboxes/" + box + "/sessions/" + session, status: 200},
+		{name: "attachment", method: "POST", path: "/v1/sandboxes/" + box + "/sessions/" + session + "/attachments", status: 201},
+		{name: "content type with charset", method: "POST", path: "/v1/templates", body: `{"recipe":"mini"}`, header: []string{"Content-Type", "application/json; charset=utf-8"}, status: 201},
+	}
+}
+
+// doorExchanges are refused before any use case sees them.
+func doorExchanges(box string) []exchange {
+	large := `{"template":"` + strings.Repeat("a", 512<<10) + `"}`
+	return []exchange{
+		{name: "no key", method: "GET", path: "/v1/sandboxes", header: []string{"Authorization", ""}, code: space.CodeUnauthenticated},
+		{name: "another scheme", method: "GET", path: "/v1/sandboxes", header: []string{"Authorization", "Basic Zm9vOmJhcg=="}, code: space.CodeUnauthenticated},
+		{name: "no such key", method: "GET", path: "/v1/sandboxes", header: []string{"Authorization", "Bearer space_aaaaaaaa_" + strings.Repeat("a", 52)}, code: space.CodeUnauthenticated},
+		{name: "attachment token", method: "GET", path: "/v1/sandboxes", header: []string{"Authorization", "Bearer spaceatt_" + strings.Repeat("a", 52)}, code: space.CodeUnauthenticated},
+		{name: "no such path", method: "GET", path: "/v1/nothing", code: space.CodeNotFound},
+		{name: "root", method: "GET", path: "/", code: space.CodeNotFound},
+		{name: "trailing slash", method: "GET", path: "/v1/sandboxes/", code: space.CodeNotFound},
+		{name: "unclean path", method: "GET", path: "/v1//sandboxes", code: space.CodeNotFound},
+		{name: "parent path", method: "GET", path: "/v1/sandboxes/../node", code: space.CodeNotFound},
+		{name: "attach is the edge's", method: "GET", path: "/v1/sessions/ses_a/attach", code: space.CodeNotFound},
+		{name: "wrong method", method: "PUT", path: "/v1/sandboxes", body: `{}`, code: space.CodeMethod},
+		{name: "odd method", method: "BREW", path: "/v1/sandboxes/" + box, code: space.CodeMethod},
+		{name: "options", method: "OPTIONS", path: "/v1/sandboxes", code: space.CodeMethod},
+		{name: "unknown query", method: "GET", path: "/v1/sandboxes?state=running", code: space.CodeInvalid, field: "state"},
+		{name: "repeated query", method: "GET", path: "/v1/sandboxes?limit=1&limit=2", code: space.CodeInvalid, field: "limit"},
+		{name: "malformed query", method: "GET", path: "/v1/sandboxes?limit=%zz", code: space.CodeInvalid, field: "query"},
+		{name: "limit of 0", method: "GET", path: "/v1/sandboxes?limit=0", code: space.CodeInvalid, field: "limit"},
+		{name: "limit of 101", method: "GET", path: "/v1/sandboxes?limit=101", code: space.CodeInvalid, field: "limit"},
+		{name: "limit of x", method: "GET", path: "/v1/sandboxes?limit=x", code: space.CodeInvalid, field: "limit"},
+		{name: "invented cursor", method: "GET", path: "/v1/sandboxes?cursor=abc", code: space.CodeInvalid, field: "cursor"},
+		{name: "cursor of another table", method: "GET", path: "/v1/sandboxes?cursor=" + cursor("1.op_x"), code: space.CodeInvalid, field: "cursor"},
+		{name: "cursor out of time", method: "GET", path: "/v1/sandboxes?cursor=" + cursor("9223372036854775807."+space.NewID(space.PrefixSandbox)), code: space.CodeInvalid, field: "cursor"},
+		{name: "wait without unit", method: "DELETE", path: "/v1/sandboxes/" + box + "?wait=30", code: space.CodeInvalid, field: "wait"},
+		{name: "wait too long", method: "DELETE", path: "/v1/sandboxes/" + box + "?wait=301s", code: space.CodeInvalid, field: "wait"},
+		{name: "no body", method: "POST", path: "/v1/sandboxes", code: space.CodeInvalid},
+		{name: "empty body", method: "POST", path: "/v1/sandboxes", body: "", code: space.CodeInvalid},
+		{name: "not JSON", method: "POST", path: "/v1/sandboxes", body: `{"template":`, code: space.CodeInvalid},
+		{name: "a list", method: "POST", path: "/v1/sandboxes", body: `[]`, code: space.CodeInvalid},
+		{name: "two objects", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}{}`, code: space.CodeInvalid},
+		{name: "unknown field", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","disk":1}`, code: space.CodeInvalid, field: "disk"},
+		{name: "field in another case", method: "POST", path: "/v1/sandboxes", body: `{"Template":"mini"}`, code: space.CodeInvalid, field: "Template"},
+		{name: "field twice", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","template":"base"}`, code: space.CodeInvalid, field: "template"},
+		{name: "null", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","vcpus":null}`, code: space.CodeInvalid, field: "vcpus"},
+		{name: "wrong type", method: "POST", path: "/v1/sandboxes", body: `{"template":7}`, code: space.CodeInvalid, field: "template"},
+		{name: "fraction", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","vcpus":1.5}`, code: space.CodeInvalid, field: "vcpus"},
+		{name: "wrong type within", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","metadata":{"a":1}}`, code: space.CodeInvalid, field: "metadata"},
+		{name: "too large", method: "POST", path: "/v1/sandboxes", body: large, code: space.CodeTooLarge},
+		{name: "not application/json", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Content-Type", "text/plain"}, code: space.CodeInvalid, field: "Content-Type"},
+		{name: "idempotency key too long", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", strings.Repeat("k", 129)}, code: space.CodeInvalid, field: "Idempotency-Key"},
+		{name: "idempotency key with a blank", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", "a b"}, code: space.CodeInvalid, field: "Idempotency-Key"},
+	}
+}
+
+func cursor(s string) string { return base64.RawURLEncoding.EncodeToString([]byte(s)) }
+
+func createExchanges() []exchange {
+	create := func(name string, body any, code space.Code, field string) exchange {
+		return exchange{name: "create: " + name, method: "POST", path: "/v1/sandboxes", body: body, code: code, field: field}
+	}
+	return []exchange{
+		create("no template", `{}`, space.CodeInvalid, "template"),
+		create("empty template", `{"template":""}`, space.CodeInvalid, "template"),
+		create("long template", map[string]any{"template": strings.Repeat("a", 65)}, space.CodeInvalid, "template"),
+		create("unknown template", `{"template":"maxi"}`, space.CodeNotFound, ""),
+		create("NUL template", `{"template":"mi\u0000ni"}`, space.CodeNotFound, ""),
+		create("no vcpus", `{"template":"mini","vcpus":0}`, space.CodeInvalid, "vcpus"),
+		create("many vcpus", `{"template":"mini","vcpus":65}`, space.CodeInvalid, "vcpus"),
+		create("huge number", `{"template":"mini","vcpus":1e30}`, space.CodeInvalid, "vcpus"),
+		create("little memory", `{"template":"mini","memory_mb":63}`, space.CodeInvalid, "memory_mb"),
+		create("another shape", `{"template":"mini","vcpus":2}`, space.CodeShapeUnavailable, ""),
+		create("much metadata", map[string]any{"template": "mini", "metadata": metadata(33, 4, 4)}, space.CodeInvalid, "metadata"),
+		create("long name", map[string]any{"template": "mini", "metadata": metadata(1, 65, 4)}, space.CodeInvalid, "metadata"),
+		create("long value", map[string]any{"template": "mini", "metadata": map[string]string{"k": strings.Repeat("v", 1025)}}, space.CodeInvalid, "metadata.k"),
+		create("NUL value", `{"template":"mini","metadata":{"k":"\u0000"}}`, space.CodeInvalid, "metadata.k"),
+		{name: "build: no recipe", method: "POST", path: "/v1/templates", body: `{}`, code: space.CodeInvalid, field: "recipe"},
+		{name: "build: unknown recipe", method: "POST", path: "/v1/templates", body: `{"recipe":"maxi"}`, code: space.CodeInvalid, field: "recipe"},
+	}
+}
+
+// metadata makes n entries with names and values of that many characters.
+func metadata(n, name, value int) map[string]string {
+	out := map[string]string{}
+	for i := range n {
+		out[fmt.Sprintf("%0*d", name, i)] = strings.Repeat("ü", value)
+	}
+	return out
+}
+
+func sessionExchanges(box string) []exchange {
+	create := func(name string, body any, field string) exchange {
+		return exchange{name: "session: " + name, method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: body, code: space.CodeInvalid, field: field}
+	}
+	env := map[string]string{}
+	for i := range 257 {
+		env[fmt.Sprintf("E%d", i)] = ""
+	}
+	return []exchange{
+		create("neither", `{}`, "argv"),
+		create("both", `{"argv":["a"],"shell":"a"}`, "shell"),
+		create("empty argv", `{"argv":[]}`, "argv"),
+		create("empty program", `{"argv":["","x"]}`, "argv"),
+		create("many arguments", map[string]any{"argv": make([]string, 4097)}, "argv"),
+		create("long arguments", map[string]any{"argv": []string{"a", strings.Repeat("b", 70_000), strings.Repeat("c", 70_000)}}, "argv"),
+		create("NUL argument", `{"argv":["a\u0000b"]}`, "argv"),
+		create("empty shell", `{"shell":""}`, "shell"),
+		create("long shell", map[string]any{"shell": strings.Repeat("a", 128<<10)}, "shell"),
+		create("relative cwd", `{"shell":"a","cwd":"tmp"}`, "cwd"),
+		create("long cwd", map[string]any{"shell": "a", "cwd": "/" + strings.Repeat("a", 4096)}, "cwd"),
+		create("bad name", `{"shell":"a","env":{"1A":"x"}}`, "env"),
+		create("name with an equals sign", `{"shell":"a","env":{"A=B":"x"}}`, "env"),
+		create("NUL variable", `{"shell":"a","env":{"A":"\u0000"}}`, "env.A"),
+		create("many variables", map[string]any{"shell": "a", "env": env}, "env"),
+		create("large environment", map[string]any{"shell": "a", "env": map[string]string{"A": strings.Repeat("a", 70_000), "B": strings.Repeat("b", 70_000)}}, "env"),
+		create("bad user", `{"shell":"a","user":"a:b"}`, "user"),
+		create("long user", map[string]any{"shell": "a", "user": strings.Repeat("a", 65)}, "user"),
+		create("stdin not base64", `{"shell":"a","stdin":"***"}`, "stdin"),
+		create("much stdin", map[string]any{"shell": "a", "stdin": make([]byte, 1<<20+1)}, "stdin"),
+		{name: "session: too large", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: map[string]any{"shell": "a", "stdin": make([]byte, 3<<20)}, code: space.CodeTooLarge},
+	}
+}
+
+// missingExchanges ask for what isn't there, in ways that must not reach the database as they are.
+func missingExchanges(box string) []exchange {
+	var out []exchange
+	for _, id := range []string{"x", "sbx_", "sbx_" + strings.Repeat("a", 26), "op_" + strings.Repeat("a", 26), "%00", "%ff", "a%2Fb", strings.Repeat("a", 500), "%27%3B--"} {
+		for _, x := range []exchange{
+			{method: "GET", path: "/v1/sandboxes/" + id},
+			{method: "DELETE", path: "/v1/sandboxes/" + id},
+			{method: "POST", path: "/v1/sandboxes/" + id + "/sessions", body: `{"shell":"a"}`},
+			{method: "GET", path: "/v1/sandboxes/" + box + "/sessions/" + id},
+			{method: "GET", path: "/v1/sandboxes/" + id + "/sessions/" + id},
+			{method: "POST", path: "/v1/sandboxes/" + box + "/sessions/" + id + "/attachments"},
+			{method: "GET", path: "/v1/operations/" + id},
+			{method: "GET", path: "/v1/templates/" + id},
+		} {
+			x.name, x.code = "missing: "+x.method+" "+x.path, space.CodeNotFound
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func TestUnauthenticatedSaysHow(t *testing.T) {
+	r := newRig(t)
+	a := r.do(t, http.MethodGet, "/v1/node", nil, "Authorization", "")
+	if a.code(t, space.CodeUnauthenticated); a.header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("headers: %v", a.header)
+	}
+	if a := r.do(t, "PUT", "/v1/sandboxes", nil); a.header.Get("Allow") != "GET, POST" {
+		t.Errorf("headers: %v", a.header)
+	}
+}

@@ -1,0 +1,102 @@
+package api_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/google/go-cmp/cmp"
+
+	contract "github.com/space-platform/space/api"
+	"github.com/space-platform/space/internal/control/api"
+)
+
+// elsewhere are the operations of the contract that another process serves.
+var elsewhere = []string{"attachSession"}
+
+func loadContract(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(contract.OpenAPI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestEveryOperationIsServed compares the door's table with the contract, both ways: paths, methods, query parameters, bodies, keys.
+func TestEveryOperationIsServed(t *testing.T) {
+	want, got := map[string]api.RouteFacts{}, api.Routes()
+	for path, item := range loadContract(t).Paths.Map() {
+		for method, o := range item.Operations() {
+			if slices.Contains(elsewhere, o.OperationID) {
+				continue
+			}
+			facts := api.RouteFacts{Open: o.Security != nil && len(*o.Security) == 0, Body: o.RequestBody != nil}
+			for _, p := range o.Parameters {
+				if p.Value.In == "query" {
+					facts.Query = append(facts.Query, p.Value.Name)
+				}
+			}
+			slices.Sort(facts.Query)
+			want[method+" "+path] = facts
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// judge validates answers against the contract.
+type judge struct {
+	router routers.Router
+}
+
+func newJudge(t *testing.T) judge {
+	t.Helper()
+	// The contract serves itself as a text, not as the object that a YAML decoder makes of it.
+	openapi3filter.RegisterBodyDecoder("application/yaml", openapi3filter.PlainBodyDecoder)
+	router, err := gorillamux.NewRouter(loadContract(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return judge{router: router}
+}
+
+// check holds an answer against what the contract says of its operation. A request that matches no operation has no say in it.
+func (j judge) check(t *testing.T, method, path string, a reply) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, path, nil)
+	if err != nil {
+		return // a request that only the wire can say
+	}
+	route, params, err := j.router.FindRoute(req)
+	if err != nil {
+		return
+	}
+	in := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route}
+	out := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: in, Status: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	if err := openapi3filter.ValidateResponse(t.Context(), out); err != nil {
+		t.Errorf("%s %s answered %d against the contract: %v", method, path, a.status, err)
+	}
+}
+
+func TestServesTheContract(t *testing.T) {
+	r := newRig(t)
+	a := r.do(t, "GET", "/openapi.yaml", nil, "Authorization", "").want(t, 200)
+	if string(a.body) != contract.OpenAPI() || !strings.HasPrefix(a.header.Get("Content-Type"), "application/yaml") {
+		t.Errorf("%s with %d bytes", a.header.Get("Content-Type"), len(a.body))
+	}
+}

@@ -1,0 +1,252 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/keys"
+	"github.com/space-platform/space/internal/control/nodesync"
+	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/sandboxes"
+	"github.com/space-platform/space/internal/control/sessions"
+	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/pgtest"
+	"github.com/space-platform/space/internal/postgres"
+)
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
+
+const nodeName = "test"
+
+// rig is a control plane that serves on a real socket, on a real database, with a node that does as it's told.
+type rig struct {
+	pool     *pgxpool.Pool
+	store    *postgres.Store
+	sessions *sessions.Sessions
+	bell     *wake.Bell
+	node     *obedientNode
+	url      string
+	key      string
+	stop     context.CancelFunc // ends the server
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	pool := pgtest.Pool(t)
+	store, bell := postgres.New(pool), new(wake.Bell)
+	tpls := templates.New(store, bell, nodeName)
+	boxes := sandboxes.New(store, tpls, bell)
+	r := &rig{pool: pool, store: store, bell: bell, sessions: sessions.New(store, boxes, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, bell))}
+	r.serve(t, api.New(api.Parts{
+		Keys: store, Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Operations: operations.New(store, bell),
+		Database: store, Node: nodeName, Version: "test",
+	}))
+	r.key = r.bootstrap(t)
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	wg.Go(func() { r.node.run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return r
+}
+
+func (r *rig) serve(t *testing.T, h http.Handler) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.url = "http://" + l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stop = cancel
+	done := make(chan error, 1)
+	go func() { done <- api.Serve(ctx, l, h) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+	})
+}
+
+func (r *rig) bootstrap(t *testing.T) string {
+	t.Helper()
+	issued, err := keys.Bootstrap(t.Context(), r.store, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued.Key
+}
+
+// stranger is a key of another project.
+func (r *rig) stranger(t *testing.T) string {
+	t.Helper()
+	project, err := r.store.EnsureProject(t.Context(), "other", "other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := keys.Issue(t.Context(), r.store, project, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issued.Key
+}
+
+// reply is an answer of the API.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// problem reads the reply as a problem, and asserts that it is one.
+func (a reply) problem(t *testing.T) gen.Problem {
+	t.Helper()
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Fatalf("status %d with content type %q: %s", a.status, got, a.body)
+	}
+	p := decode[gen.Problem](t, a)
+	if p.Status != a.status || p.RequestId == nil || *p.RequestId != a.header.Get("X-Request-Id") {
+		t.Fatalf("problem doesn't agree with its answer: status %d, %s", a.status, a.body)
+	}
+	return p
+}
+
+func decode[T any](t *testing.T, a reply) T {
+	t.Helper()
+	var out T
+	if err := json.Unmarshal(a.body, &out); err != nil {
+		t.Fatalf("read an answer: %v: %s", err, a.body)
+	}
+	return out
+}
+
+// do sends a request with the rig's key; body may be nil, a string or anything that JSON can say.
+func (r *rig) do(t *testing.T, method, path string, body any, header ...string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, bodyOf(t, body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			req.Header.Del(header[i])
+		}
+	}
+	return send(t, req)
+}
+
+func bodyOf(t *testing.T, body any) io.Reader {
+	t.Helper()
+	switch b := body.(type) {
+	case nil:
+		return nil
+	case string:
+		return bytes.NewReader([]byte(b))
+	default:
+		out, err := json.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.NewReader(out)
+	}
+}
+
+func send(t *testing.T, req *http.Request) reply {
+	t.Helper()
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{status: res.StatusCode, header: res.Header, body: b}
+}
+
+// want asserts a status and returns the reply.
+func (a reply) want(t *testing.T, status int) reply {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	return a
+}
+
+// template builds mini.
+func (r *rig) template(t *testing.T) gen.Template {
+	t.Helper()
+	return *decode[gen.Operation](t, r.do(t, "POST", "/v1/templates?wait=30s", `{"recipe":"mini"}`).want(t, 201)).Template
+}
+
+// sandbox creates a running sandbox of mini.
+func (r *rig) sandbox(t *testing.T) gen.Sandbox {
+	t.Helper()
+	r.template(t)
+	o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`).want(t, 201))
+	if o.Status != gen.OperationStatusSucceeded || o.Sandbox == nil || o.Sandbox.State != gen.SandboxStateRunning {
+		t.Fatalf("the sandbox doesn't run: %+v", o)
+	}
+	return *o.Sandbox
+}
+
+func (r *rig) session(t *testing.T, sandbox string) gen.SessionCreated {
+	t.Helper()
+	return decode[gen.SessionCreated](t, r.do(t, "POST", "/v1/sandboxes/"+sandbox+"/sessions", `{"shell":"true"}`).want(t, 201))
+}
+
+// state waits until a sandbox is in a state.
+func (r *rig) state(t *testing.T, sandbox string, want gen.SandboxState) gen.Sandbox {
+	t.Helper()
+	rung, stop := r.bell.Listen(sandbox)
+	defer stop()
+	deadline := time.After(20 * time.Second)
+	for {
+		s := decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+sandbox, nil).want(t, 200))
+		if s.State == want {
+			return s
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("sandbox %s is %s, want %s", sandbox, s.State, want)
+		case <-rung:
+		}
+	}
+}
+
+// sql changes a row behind the control plane's back.
+func (r *rig) sql(t *testing.T, statement string, args ...any) {
+	t.Helper()
+	if _, err := r.pool.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// code asserts a problem's code and the status that belongs to it.
+func (a reply) code(t *testing.T, want space.Code) gen.Problem {
+	t.Helper()
+	p := a.problem(t)
+	if p.Code != string(want) || a.status != want.HTTPStatus() {
+		t.Fatalf("code %s with status %d, want %s with %d: %s", p.Code, a.status, want, want.HTTPStatus(), a.body)
+	}
+	return p
+}

@@ -1,0 +1,21 @@
+package api
+
+import "slices"
+
+// RouteFacts is what the contract says of a route as well.
+type RouteFacts struct {
+	Open  bool
+	Query []string
+	Body  bool
+}
+
+// Routes is the door's table for the test that compares it with the contract.
+func Routes() map[string]RouteFacts {
+	out := map[string]RouteFacts{}
+	for pattern, r := range routes {
+		query := slices.Clone(r.query)
+		slices.Sort(query)
+		out[pattern] = RouteFacts{Open: r.open, Query: query, Body: r.body != nil}
+	}
+	return out
+}
