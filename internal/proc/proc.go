@@ -41,15 +41,18 @@ func BootID() (string, error) {
 
 // Read returns the ID of the process that has the pid now. ErrGone if there is none, or only a zombie.
 func Read(pid int) (ID, error) {
-	start, err := StartTime(pid)
+	st, err := readStat(pid)
 	if err != nil {
 		return ID{}, err
+	}
+	if st.state == 'Z' || st.state == 'X' {
+		return ID{}, fmt.Errorf("process %d: %w", pid, ErrGone)
 	}
 	boot, err := BootID()
 	if err != nil {
 		return ID{}, err
 	}
-	return ID{PID: pid, StartTime: start, BootID: boot}, nil
+	return ID{PID: pid, StartTime: st.startTime, BootID: boot}, nil
 }
 
 // Alive tells whether the process of an ID still runs. A zombie doesn't.
@@ -58,16 +61,11 @@ func (id ID) Alive() bool {
 	return err == nil && now == id
 }
 
-// StartTime returns when a process began, in clock ticks since boot. ErrGone if there is none, or only a zombie.
+// StartTime returns when a process began, in clock ticks since boot. Unlike Read it answers for a zombie too: a parent learns it of a
+// child that it hasn't waited for, however short its life. ErrGone if there is none.
 func StartTime(pid int) (uint64, error) {
 	s, err := readStat(pid)
-	if err != nil {
-		return 0, err
-	}
-	if s.state == 'Z' || s.state == 'X' {
-		return 0, fmt.Errorf("process %d: %w", pid, ErrGone)
-	}
-	return s.startTime, nil
+	return s.startTime, err
 }
 
 // UID returns a process's effective uid. ErrGone if there is none.

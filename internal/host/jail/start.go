@@ -63,20 +63,22 @@ func (s *starter) start(ctx context.Context, c vmm.Command) (vmm.Process, error)
 	return s.adopt(ctx, l)
 }
 
-// adopt finishes what can only be done from outside, and begins to wait for the process's end.
+// adopt finishes what can only be done from outside, and begins to wait for the process's end. Until then the pid is the child's, alive
+// or not.
 func (s *starter) adopt(ctx context.Context, l *launch) (vmm.Process, error) {
 	pidfd := os.NewFile(uintptr(l.pidfd), fmt.Sprintf("pidfd:%d", l.pid))
-	s.jail.reap(l.pid, pidfd)
 	start, err := proc.StartTime(l.pid)
 	if err == nil {
 		err = l.limits.apply(l.pid, s.spec.UID)
 	}
-	if err != nil {
-		err = errors.Join(err, proc.Kill(context.WithoutCancel(ctx), pidfd, killGrace))
-		pidfd.Close()
-		return vmm.Process{}, err
+	if ended, _ := proc.Ended(pidfd); err == nil || ended { // one that has ended already needs no limits
+		s.jail.reap(l.pid, pidfd)
+		return vmm.Process{PID: l.pid, StartTime: start, PIDFD: pidfd}, nil
 	}
-	return vmm.Process{PID: l.pid, StartTime: start, PIDFD: pidfd}, nil
+	err = errors.Join(err, proc.Kill(context.WithoutCancel(ctx), pidfd, killGrace))
+	s.jail.reap(l.pid, pidfd)
+	pidfd.Close()
+	return vmm.Process{}, err
 }
 
 // launch is one start of a program, and its result.
@@ -166,7 +168,7 @@ func (l *launch) fork(attr *syscall.SysProcAttr) error {
 	return nil
 }
 
-// reap waits for a child's end, so that it doesn't stay a zombie. It keeps a descriptor of its own.
+// reap waits for a child's end in the background, so that it doesn't stay a zombie. It keeps a descriptor of its own.
 func (j *Jail) reap(pid int, pidfd *os.File) {
 	own, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
