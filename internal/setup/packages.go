@@ -18,12 +18,12 @@ import (
 // Packages are the Debian packages that the platform uses, beside PostgreSQL.
 func Packages() []string {
 	return []string{
-		"qemu-system-x86", // the VMM
-		"btrfs-progs",     // the volume
-		"e2fsprogs",       // disks of templates
-		"mmdebstrap",      // makes the base template
-		"busybox-static",  // makes the mini template
-		"kmod", "cpio",    // the guest's kernel modules and initramfs
+		"qemu-system-x86",      // the VMM
+		"btrfs-progs",          // the volume
+		"e2fsprogs",            // disks of templates
+		"mmdebstrap",           // makes the base template
+		"busybox-static",       // makes the mini template
+		"kmod",                 // loop, tun and btrfs where they are modules
 		"nftables", "iproute2", // for people who look at what the platform made
 		"ca-certificates",
 	}
