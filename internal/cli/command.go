@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,9 @@ import (
 
 // maxStdin is how much a session takes: it's given whole when the session is created.
 const maxStdin = 1 << 20
+
+// stdinNotice is after how long of reading stdin people are told.
+const stdinNotice = 3 * time.Second
 
 // commandFlags say how a command runs in its sandbox.
 type commandFlags struct {
@@ -42,7 +46,7 @@ func targetAndCommand(target string) cobra.PositionalArgs {
 }
 
 // session is what the flags ask for. Its errors say with which code to end.
-func (f *commandFlags) session(argv []string, stdin io.Reader, getenv func(string) string) (client.SessionCreate, error) {
+func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, getenv func(string) string) (client.SessionCreate, error) {
 	s := client.SessionCreate{Argv: &argv}
 	if f.cwd != "" {
 		s.Cwd = &f.cwd
@@ -60,7 +64,7 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, getenv func(strin
 	if f.noStdin || !piped(stdin) {
 		return s, nil
 	}
-	b, err := readStdin(stdin)
+	b, err := readStdin(stdin, tell)
 	if err != nil {
 		return s, exitCode{exitPlatform, err}
 	}
@@ -95,7 +99,10 @@ func piped(r io.Reader) bool {
 	return err == nil && st.Mode()&os.ModeCharDevice == 0 && (st.Mode().IsRegular() || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0)
 }
 
-func readStdin(r io.Reader) ([]byte, error) {
+// readStdin reads all, and says so when it takes long: whoever calls from a script may not know that its stdin is open.
+func readStdin(r io.Reader, tell io.Writer) ([]byte, error) {
+	notice := time.AfterFunc(stdinNotice, func() { fmt.Fprintln(tell, "space: reading stdin until it ends; -n doesn't read it") })
+	defer notice.Stop()
 	b, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
 	if err != nil {
 		return nil, fmt.Errorf("read stdin: %w", err)

@@ -14,7 +14,7 @@ func execCommand(a *app) *cobra.Command {
 	}
 	n, f := connectionFlags(a, c), addCommandFlags(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		in, err := f.session(args[1:], cmd.InOrStdin(), a.getenv)
+		in, err := f.session(args[1:], cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func runCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&keep, "keep", false, "keep the sandbox and say its id on stderr")
 	n, f := connectionFlags(a, c), addCommandFlags(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		in, err := f.session(args[1:], cmd.InOrStdin(), a.getenv)
+		in, err := f.session(args[1:], cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
 		if err != nil {
 			return err
 		}
