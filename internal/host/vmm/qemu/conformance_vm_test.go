@@ -3,22 +3,80 @@
 package qemu_test
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 
+	"github.com/space-platform/space/internal/host/cgroup"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
+	"github.com/space-platform/space/internal/instance"
 )
 
-// TestConformance runs QEMU without a jail, which has its own tests.
-func TestConformance(t *testing.T) {
+func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclosure) vmmtest.Fixture {
+	t.Helper()
 	d, err := qemu.New(t.Context(), qemu.Config{Acceleration: "tcg"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := vmmtest.Kernel(t)
-	vmmtest.Run(t, vmmtest.Fixture{
-		Driver: d, Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20},
-		Kernel: k.Vmlinux, Initrd: k.Initrd, Disk: vmmtest.Image(t), KeepsState: true, Enclosure: vmmtest.Enclosure,
+	return vmmtest.Fixture{
+		Driver: d, Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, Initrd: k.Initrd,
+		Disk: vmmtest.Image(t), KeepsState: true, Enclosure: enclosure,
+	}
+}
+
+// In the jail a machine has a network device, too.
+func TestConformanceInTheJail(t *testing.T) {
+	vmmtest.Run(t, fixture(t, vmmtest.Kernel(t), jailed(t)))
+}
+
+// Without one QEMU's own arguments are all that counts, and the machine has no network.
+func TestConformanceWithoutAJail(t *testing.T) {
+	vmmtest.Run(t, fixture(t, vmmtest.Kernel(t), vmmtest.Enclosure))
+}
+
+// slot is one that no other package's tests use: a jail ends what it finds under its uids.
+const slot = instance.MaxSlots - 2
+
+// jailed makes real enclosures, of an instance that only this process has.
+func jailed(t *testing.T) func(*testing.T) vmm.Enclosure {
+	t.Helper()
+	here := instance.Instance{Name: fmt.Sprintf("qt%d", os.Getpid()), Slot: slot}
+	j, err := jail.New(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if left, err := j.Sweep(context.Background(), nil); err != nil || len(left) > 0 {
+			t.Errorf("the machines left %v, %v", left, err)
+		}
+		j.Close()
+		os.RemoveAll(here.RunDir())
+		os.Remove(filepath.Dir(here.RunDir())) // unless other instances run
 	})
+	first, _ := here.VMUIDs()
+	var made atomic.Int64
+	return func(t *testing.T) vmm.Enclosure {
+		t.Helper()
+		s := jail.Spec{
+			ID: vmmtest.NextID("exe_"), UID: first + int(made.Add(1)),
+			Limits: cgroup.Limits{MemoryBytes: 512 << 20, CPUMillis: 2000, PIDs: 64},
+		}
+		e, err := j.Enclose(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := j.Remove(context.WithoutCancel(t.Context()), s); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	}
 }
