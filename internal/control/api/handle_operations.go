@@ -29,7 +29,7 @@ func (h handlers) await(ctx context.Context, id string, wait time.Duration) (gen
 	if err != nil {
 		return gen.Operation{}, false, err
 	}
-	// What is told of an operation is told even if the client has given up waiting, or the server is about to stop.
+	// As in Wait: the server may be about to stop, and still tells what is known.
 	ctx = context.WithoutCancel(ctx)
 	out := gen.Operation{
 		Id: o.ID, Kind: gen.OperationKind(o.Kind), Status: gen.OperationStatus(o.Status), Error: problemOrNil(o.Error),

@@ -4,7 +4,6 @@ package operations
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -42,7 +41,7 @@ func (o *Operations) Get(ctx context.Context, project, id string) (record.Operat
 }
 
 // Wait returns a project's operation when it has ended, when the wait has passed or when ctx is over, whichever is first; its status
-// says which. A wait of 0 is a Get.
+// says whether it has ended. A wait of 0 is a Get.
 func (o *Operations) Wait(ctx context.Context, project, id string, wait time.Duration) (record.Operation, error) {
 	rung, stop := o.bell.Listen(id)
 	defer stop()
@@ -50,8 +49,10 @@ func (o *Operations) Wait(ctx context.Context, project, id string, wait time.Dur
 	defer over.Stop()
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	last, err := o.Get(ctx, project, id)
+	// Who gives up waiting still hears what is known: the reads are short and bounded by the store.
+	read := context.WithoutCancel(ctx)
 	for {
+		last, err := o.Get(read, project, id)
 		if err != nil || last.Ended() || wait <= 0 {
 			return last, err
 		}
@@ -63,15 +64,5 @@ func (o *Operations) Wait(ctx context.Context, project, id string, wait time.Dur
 		case <-rung:
 		case <-poll.C:
 		}
-		last, err = o.reread(ctx, last)
 	}
-}
-
-// reread returns the newest record; the last known one if ctx ended meanwhile.
-func (o *Operations) reread(ctx context.Context, last record.Operation) (record.Operation, error) {
-	next, err := o.store.Operation(ctx, last.Project, last.ID)
-	if err != nil && (errors.Is(err, context.Canceled) || ctx.Err() != nil) {
-		return last, nil
-	}
-	return next, err
 }

@@ -1,0 +1,100 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// troubled is a database that fails, or a bug.
+type troubled struct{ err error }
+
+func (d troubled) Ping(context.Context) error { return d.err }
+
+func (d troubled) Node(context.Context, string) (record.Node, error) {
+	if d.err == nil {
+		panic("a bug")
+	}
+	return record.Node{}, d.err
+}
+
+func TestTroubleIsAProblem(t *testing.T) {
+	r := newRig(t)
+	for _, x := range []struct {
+		name string
+		err  error
+		want space.Code
+	}{
+		{"panic", nil, space.CodeInternal},
+		{"internal", errors.New("secret detail"), space.CodeInternal},
+		{"unavailable", space.Errorf(space.CodeUnavailable, "no database"), space.CodeUnavailable},
+		{"timeout", fmt.Errorf("read: %w", context.DeadlineExceeded), space.CodeTimeout},
+		{"cancelled", fmt.Errorf("read: %w", context.Canceled), space.CodeUnavailable},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			r.serve(t, api.New(api.Parts{Keys: r.store, Database: troubled{x.err}, Node: nodeName}))
+			a := r.do(t, "GET", "/v1/node", nil)
+			newJudge(t).check(t, "GET", "/v1/node", a)
+			if a.code(t, x.want); strings.Contains(string(a.body), "secret") {
+				t.Errorf("the client is told the cause: %s", a.body)
+			}
+		})
+	}
+}
+
+func TestUnhealthy(t *testing.T) {
+	r := newRig(t)
+	r.serve(t, api.New(api.Parts{Keys: r.store, Database: troubled{errors.New("down")}}))
+	a := r.do(t, "GET", "/healthz", nil, "Authorization", "")
+	newJudge(t).check(t, "GET", "/healthz", a)
+	a.code(t, space.CodeUnavailable)
+}
+
+// TestBodyOfAnotherLength sends a body without its length, larger than allowed: it's cut at the limit.
+func TestBodyOfAnotherLength(t *testing.T) {
+	r := newRig(t)
+	req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+"/v1/templates", &endless{left: 10 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+r.key)
+	send(t, req).code(t, space.CodeTooLarge)
+}
+
+type endless struct{ left int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.left <= 0 {
+		return 0, errors.New("the whole body was read")
+	}
+	n := min(len(b), e.left)
+	for i := range b[:n] {
+		b[i] = ' '
+	}
+	e.left -= n
+	return n, nil
+}
+
+// TestLargeHeader sends more header than the server takes.
+func TestLargeHeader(t *testing.T) {
+	r := newRig(t)
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go fmt.Fprintf(c, "GET /v1/node HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 64<<10))
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil || !strings.Contains(line, "431") {
+		t.Errorf("%q, %v", line, err)
+	}
+}
