@@ -7,49 +7,71 @@ import (
 	"os"
 	"strings"
 
-	"github.com/space-platform/space/client"
 	"github.com/space-platform/space/internal/instance"
 )
 
 // maxKeyFile bounds a file that holds a key.
 const maxKeyFile = 4 << 10
 
-// settings are the flags that every client command has.
-type settings struct {
-	instance string // --instance, SPACE_INSTANCE
-	url      string // --url, SPACE_URL
-	keyFile  string // --api-key-file; SPACE_API_KEY holds the key itself
+// Overrides are what flags say: they win over the environment, which wins over the configuration file.
+type Overrides struct {
+	Instance   string // --instance, SPACE_INSTANCE
+	URL        string // --url, SPACE_URL
+	APIKeyFile string // --api-key-file; SPACE_API_KEY holds the key itself
+}
+
+// Settings say where to go and with which key.
+type Settings struct {
+	Instance string
+	URL      string
+	APIKey   string
+}
+
+// Load decides where to go.
+func Load(o Overrides) (Settings, error) { return o.load(os.Getenv) }
+
+func (o Overrides) load(getenv func(string) string) (Settings, error) {
+	path, err := configPath(getenv)
+	if err != nil {
+		return Settings{}, err
+	}
+	c, err := readConfig(path)
+	if err != nil {
+		return Settings{}, err
+	}
+	return o.resolve(c, getenv)
 }
 
 func (c Config) current(getenv func(string) string) string {
 	return cmp.Or(getenv("SPACE_INSTANCE"), c.Instance, instance.DefaultName)
 }
 
-// resolve decides where to go and with which key: flags, then the environment, then the file. The file's key goes to the file's
-// address only, so that a different address doesn't learn it.
-func (s settings) resolve(c Config, getenv func(string) string) (url, key string, err error) {
-	name := cmp.Or(s.instance, c.current(getenv))
-	entry := c.Instances[name]
-	url = cmp.Or(s.url, getenv("SPACE_URL"), entry.URL)
-	if url == "" {
-		return "", "", &cliError{code: "not_configured", message: fmt.Sprintf("no platform called %s is known", name),
-			hint: fmt.Sprintf("start one here with 'space up --instance %s', or set SPACE_URL and SPACE_API_KEY", name)}
+// resolve puts flags, environment and file together. The file's key goes to the file's address only, so that a different address
+// doesn't learn it.
+func (o Overrides) resolve(c Config, getenv func(string) string) (Settings, error) {
+	s := Settings{Instance: cmp.Or(o.Instance, c.current(getenv))}
+	entry := c.Instances[s.Instance]
+	s.URL = cmp.Or(o.URL, getenv("SPACE_URL"), entry.URL)
+	if s.URL == "" {
+		return s, ErrorWithHint("not_configured", fmt.Sprintf("start one here with 'space up --instance %s', or set SPACE_URL and SPACE_API_KEY", s.Instance),
+			"no platform called %s is known", s.Instance)
 	}
-	key, err = s.key(getenv)
-	if err != nil || key != "" {
-		return url, key, err
+	var err error
+	if s.APIKey, err = o.key(getenv); err != nil || s.APIKey != "" {
+		return s, err
 	}
-	if entry.APIKey != "" && sameAddress(url, entry.URL) {
-		return url, entry.APIKey, nil
+	if entry.APIKey == "" || !sameAddress(s.URL, entry.URL) {
+		return s, ErrorWithHint("not_configured", "set SPACE_API_KEY, or name a file with --api-key-file", "no API key for %s", s.URL)
 	}
-	return "", "", &cliError{code: "not_configured", message: fmt.Sprintf("no API key for %s", url), hint: "set SPACE_API_KEY, or name a file with --api-key-file"}
+	s.APIKey = entry.APIKey
+	return s, nil
 }
 
-func (s settings) key(getenv func(string) string) (string, error) {
-	if s.keyFile == "" {
+func (o Overrides) key(getenv func(string) string) (string, error) {
+	if o.APIKeyFile == "" {
 		return getenv("SPACE_API_KEY"), nil
 	}
-	f, err := os.Open(s.keyFile)
+	f, err := os.Open(o.APIKeyFile)
 	if err != nil {
 		return "", fmt.Errorf("read the API key: %w", err)
 	}
@@ -60,26 +82,9 @@ func (s settings) key(getenv func(string) string) (string, error) {
 	}
 	key := strings.TrimSpace(string(b))
 	if key == "" {
-		return "", fmt.Errorf("read the API key: %s is empty", s.keyFile)
+		return "", fmt.Errorf("read the API key: %s is empty", o.APIKeyFile)
 	}
 	return key, nil
 }
 
 func sameAddress(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
-
-// client makes the client that the settings ask for.
-func (s settings) client(getenv func(string) string) (*client.Client, error) {
-	path, err := configPath(getenv)
-	if err != nil {
-		return nil, err
-	}
-	c, err := readConfig(path)
-	if err != nil {
-		return nil, err
-	}
-	url, key, err := s.resolve(c, getenv)
-	if err != nil {
-		return nil, err
-	}
-	return client.New(url, key)
-}
