@@ -1,0 +1,141 @@
+package disk_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/disk/btrfs"
+)
+
+func TestCloneSharesBlocksAndDiverges(t *testing.T) {
+	v := volume(t)
+	src, dst := filepath.Join(v.Path, "src"), filepath.Join(v.Path, "dst")
+	content := bytes.Repeat([]byte("0123456789abcdef"), 2<<20) // 32 MiB
+	if err := os.WriteFile(src, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := btrfs.Sync(v.Path); err != nil {
+		t.Fatal(err)
+	}
+	before, err := v.Usage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const uid = 301_234
+	if err := disk.Clone(src, dst, uid); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.Clone(src, dst, uid); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second Clone = %v, want ErrExist", err)
+	}
+	if err := btrfs.Sync(v.Path); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := v.Usage(); err != nil || before.FreeBytes-after.FreeBytes > 1<<20 {
+		t.Errorf("the clone took %d bytes, %v", before.FreeBytes-after.FreeBytes, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dst, &st); err != nil || st.Uid != uid || st.Gid != uid || st.Mode&0o777 != 0o600 {
+		t.Errorf("the clone belongs to %d:%d with mode %o, %v", st.Uid, st.Gid, st.Mode, err)
+	}
+	f, err := os.OpenFile(dst, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, werr := f.WriteAt([]byte("changed"), 0)
+	if err := errors.Join(werr, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(src); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("a write to the clone changed its source, %v", err)
+	}
+}
+
+func TestCloneRefusesLinksAndLeavesNothing(t *testing.T) {
+	v := volume(t)
+	link, dst := filepath.Join(v.Path, "link"), filepath.Join(v.Path, "dst")
+	if err := os.Symlink("/etc/passwd", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range []string{link, filepath.Join(v.Path, "nothing"), v.Path, "/etc/passwd"} { // the last is on another file system
+		if err := disk.Clone(src, dst, 0); err == nil {
+			t.Errorf("%s was cloned", src)
+		}
+		if _, err := os.Lstat(dst); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a failed clone is left, %v", src, err)
+		}
+	}
+}
+
+func TestSubvolumes(t *testing.T) {
+	v := volume(t)
+	building, done, copied := filepath.Join(v.Path, "t.new"), filepath.Join(v.Path, "t"), filepath.Join(v.Path, "c")
+	if err := disk.CreateSubvolume(building); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.CreateSubvolume(building); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second CreateSubvolume = %v, want ErrExist", err)
+	}
+	write(t, filepath.Join(building, "f"), "content")
+	for range 2 {
+		if err := disk.SetReadOnly(building); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(building, done); err != nil {
+		t.Fatal(err)
+	}
+	if ro, err := btrfs.ReadOnly(done); err != nil || !ro {
+		t.Errorf("ReadOnly = %v, %v", ro, err)
+	}
+	if err := os.WriteFile(filepath.Join(done, "f"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+		t.Errorf("a write into it: %v, want EROFS", err)
+	}
+	if err := btrfs.Snapshot(done, copied, false); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(copied, "f"), "changed")
+	for _, path := range []string{copied, done, done} {
+		if err := disk.DeleteSubvolume(path); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there, %v", path, err)
+		}
+	}
+	plain := filepath.Join(v.Path, "plain")
+	if err := os.Mkdir(plain, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{plain, t.TempDir()} {
+		if err := disk.DeleteSubvolume(path); !errors.Is(err, btrfs.ErrNotSubvolume) {
+			t.Errorf("DeleteSubvolume of a directory = %v", err)
+		}
+	}
+}
+
+func BenchmarkClone(b *testing.B) {
+	v := volume(b)
+	src, dst := filepath.Join(v.Path, "src"), filepath.Join(v.Path, "dst")
+	if err := os.WriteFile(src, make([]byte, 32<<20), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	if err := btrfs.Sync(v.Path); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := disk.Clone(src, dst, 301_234); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.Remove(dst); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
