@@ -49,7 +49,7 @@ vm-test: tools ## tests that start real machines
 	$(GO) test -tags vm -p 1 -timeout 15m $(VM_PACKAGES)
 
 e2e: build ## tests of the whole platform
-	$(GO) test -tags vm -count=1 -timeout 20m ./e2e/...
+	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 
 fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes
