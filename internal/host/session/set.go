@@ -111,6 +111,21 @@ func (s *Set) Lose(why *space.Error) {
 	}
 }
 
+// Settle returns when all sessions have ended and the guest has forgotten them. Nothing may be started meanwhile.
+func (s *Set) Settle(ctx context.Context) error {
+	settled := make(chan struct{})
+	go func() {
+		s.pumps.Wait() // ends with Close at the latest
+		close(settled)
+	}()
+	select {
+	case <-settled:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the sessions to end: %w", context.Cause(ctx))
+	}
+}
+
 // Close stops all pumps and lets go of the files: the daemon is stopping, or the execution's directory is about to go. Whoever is attached
 // must have been told before.
 func (s *Set) Close() {

@@ -1,0 +1,162 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// createTimeout is how long all steps of a creation may take together. Bare it takes a tenth of a second; a loaded machine under
+// emulation needs several.
+const createTimeout = time.Minute
+
+// begin brings a pending execution to life. It reports whether it runs; if not, it has failed, or ctx has ended.
+func (e *execution) begin(ctx context.Context) bool {
+	err := e.restart(ctx)
+	if err == nil {
+		err = e.create(ctx)
+	}
+	if err == nil {
+		e.become(space.ExecutionRunning, nil)
+		return true
+	}
+	if ctx.Err() != nil {
+		return false // the removal, or the next life, undoes it
+	}
+	e.log.Error("an execution could not be created", "err", err)
+	if errors.Is(err, vmm.ErrIncompatible) {
+		e.cfg.Templates.Reject(e.rec.Template)
+	}
+	if err := e.free(context.WithoutCancel(ctx)); err != nil {
+		e.log.Error("what a failed creation left is still there", "err", err)
+	}
+	e.become(space.ExecutionFailed, problemOf(err))
+	e.finishEnding(ctx)
+	return false
+}
+
+// restart undoes what a creation left that another life of the daemon began.
+func (e *execution) restart(ctx context.Context) error {
+	if _, err := os.Lstat(e.dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := e.free(ctx); err != nil {
+		return fmt.Errorf("undo an unfinished creation: %w", err)
+	}
+	return nil
+}
+
+// create does all steps.
+func (e *execution) create(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, createTimeout, errCreateTimeout)
+	defer cancel()
+	err := e.steps(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errCreateTimeout) {
+		return space.Errorf(space.CodeTimeout, "the machine wasn't ready within %s: %w", createTimeout, err)
+	}
+	return err
+}
+
+var errCreateTimeout = errors.New("the creation took too long")
+
+func (e *execution) steps(ctx context.Context) error {
+	s, give, err := e.cfg.Templates.Borrow(e.rec.Template)
+	if err != nil {
+		return err
+	}
+	defer give()
+	if err := e.reserve(s.Size); err != nil {
+		return err
+	}
+	place := e.place()
+	var home vmm.Enclosure
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return e.clone(s, place.UID) })
+	g.Go(func() (err error) {
+		home, err = e.cfg.Enclosures.Enclose(gctx, place)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	if err := e.load(ctx, home, s); err != nil {
+		return err
+	}
+	l, err := e.greet(ctx, true)
+	if err != nil {
+		return space.Errorf(space.CodeGuest, "the guest didn't come up: %w", err)
+	}
+	e.link = l
+	if err := e.loadSessions(); err != nil {
+		return err
+	}
+	e.sessions.Use(l)
+	return nil
+}
+
+// reserve puts the record on file, with a uid.
+func (e *execution) reserve(have rootfs.Size) error {
+	if want := e.rec.Size; want != (rootfs.Size{}) && want != have {
+		return space.Errorf(space.CodeShapeUnavailable, "the template has %s, not %s", have, want)
+	}
+	uid, err := e.cfg.UIDs.Take()
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(e.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		e.cfg.UIDs.Give(uid)
+		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
+	}
+	if err := e.change(func(r *record) { r.UID, r.Size = uid, have }); err != nil {
+		e.cfg.UIDs.Give(uid)
+		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
+	}
+	return nil
+}
+
+// clone makes the machine's own disk, and its own memory where the driver can't share the template's.
+func (e *execution) clone(s template.Snapshot, uid int) error {
+	if err := e.cfg.Clone(s.Disk, e.file(diskName), uid); err != nil {
+		return err
+	}
+	if e.cfg.Driver.Capabilities().SharedMemory {
+		return nil
+	}
+	return e.cfg.Clone(s.Memory, e.file(memoryName), uid)
+}
+
+// load starts the machine from the snapshot and writes down how to find it again.
+func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Snapshot) error {
+	memory := e.file(memoryName)
+	if e.cfg.Driver.Capabilities().SharedMemory {
+		memory = s.Memory
+	}
+	m, err := e.cfg.Driver.Load(ctx, home, vmm.Load{
+		Shape: e.shape(), State: s.State, Memory: memory, Disk: e.file(diskName), Manifest: s.Manifest,
+	})
+	if errors.Is(err, vmm.ErrIncompatible) {
+		return space.Errorf(space.CodeTemplateNotReady, "the template's snapshot doesn't fit this node any more: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	e.machine = m
+	return e.change(func(r *record) { h := m.Handle(); r.Machine = &h })
+}
+
+// greet makes a link to the guest: it has set its clock, its generator and its identity when greet returns. adopt says that it has
+// another execution's identity so far.
+func (e *execution) greet(ctx context.Context, adopt bool) (*link.Link, error) {
+	return machine.Greet(ctx, e.machine, link.Sync{Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: adopt, Hostname: rootfs.Hostname})
+}

@@ -1,0 +1,224 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// execution is one execution and its owner.
+type execution struct {
+	cfg   *Config
+	table *Table
+	route space.Route
+	dir   string
+	log   *slog.Logger
+
+	removal  chan struct{} // closed when Remove was called
+	settled  chan struct{} // closed when the state isn't pending any more
+	attached chan struct{} // closed when the machine was found again, or found gone
+	gone     chan struct{} // closed when nothing is left
+
+	// owned by own's goroutine
+	machine vmm.Machine // nil while there is none
+	link    *link.Link  // nil while there is none
+
+	mu       sync.Mutex // guards what follows
+	rec      record
+	sessions *session.Set // nil until the execution has run
+}
+
+func (t *Table) newExecution(dir string, r record) *execution {
+	e := &execution{
+		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
+		log:     slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox),
+		removal: make(chan struct{}), settled: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
+	}
+	if r.State != space.ExecutionPending {
+		close(e.settled)
+	}
+	if r.Removing {
+		close(e.removal)
+	}
+	return e
+}
+
+// own is the owner: it brings the execution to life, watches it, and removes it when that's wanted.
+func (e *execution) own(ctx context.Context) {
+	defer e.letGo()
+	e.untilRemoval(ctx, e.live)
+	signal(e.attached)
+	select {
+	case <-e.removal:
+		e.demolish(ctx)
+	case <-ctx.Done():
+	}
+}
+
+// untilRemoval calls f with a context that ends when Remove is called.
+func (e *execution) untilRemoval(ctx context.Context, f func(context.Context)) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	watch.Go(func() {
+		select {
+		case <-e.removal:
+			cancel(errRemovalWanted)
+		case <-ctx.Done():
+		}
+	})
+	f(ctx)
+}
+
+var errRemovalWanted = errors.New("the execution is to be removed")
+
+// live goes on from whatever state the record has, until the execution has ended or ctx has.
+func (e *execution) live(ctx context.Context) {
+	if e.isRemoving() {
+		return
+	}
+	switch e.report().State {
+	case space.ExecutionPending:
+		if !e.begin(ctx) {
+			return
+		}
+	case space.ExecutionRunning:
+		if !e.reattach(ctx) {
+			return
+		}
+	default:
+		e.finishEnding(ctx)
+		return
+	}
+	signal(e.attached)
+	e.watch(ctx)
+}
+
+// remove asks the owner to remove the execution. It may be called again.
+func (e *execution) remove() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	signal(e.removal)
+}
+
+func (e *execution) isRemoving() bool {
+	select {
+	case <-e.removal:
+		return true
+	default:
+		return false
+	}
+}
+
+func (e *execution) report() Report {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Report{Route: e.route, State: e.rec.State, Since: e.rec.Since, Err: e.rec.Error.err()}
+}
+
+// place is where the execution's machine runs.
+func (e *execution) place() jail.Spec {
+	return machine.Enclosure(e.route.Execution, e.rec.UID, e.shape())
+}
+
+func (e *execution) shape() vmm.Shape {
+	return vmm.Shape{VCPUs: e.rec.Size.VCPUs, MemoryBytes: e.rec.Size.MemoryBytes}
+}
+
+func (e *execution) file(name string) string { return filepath.Join(e.dir, name) }
+
+// change changes the record on file and in memory.
+func (e *execution) change(f func(r *record)) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r := e.rec
+	f(&r)
+	if err := r.write(e.dir); err != nil {
+		return err
+	}
+	e.rec = r
+	return nil
+}
+
+// become changes the state. What has happened has happened, so the state holds even if it can't be written.
+func (e *execution) become(s space.ExecutionState, why *problem) {
+	e.mu.Lock()
+	e.rec.State, e.rec.Since, e.rec.Error = s, time.Now(), why
+	err := os.MkdirAll(e.dir, 0o700) // it may have failed before anything was reserved
+	if err == nil {
+		err = e.rec.write(e.dir)
+	}
+	e.mu.Unlock()
+	if err != nil {
+		e.log.Error("can't write down an execution's state", "state", s, "err", err)
+	}
+	signal(e.settled)
+	e.cfg.Changed()
+}
+
+// openSessions returns the sessions of an execution that runs or has run.
+func (e *execution) openSessions() (*session.Set, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.sessions != nil:
+		return e.sessions, nil
+	case e.rec.State == space.ExecutionPending:
+		return nil, space.Errorf(space.CodeUnavailable, "execution %s isn't running yet", e.route.Execution)
+	default:
+		return nil, space.Errorf(space.CodeExecutionLost, "execution %s doesn't run any more", e.route.Execution)
+	}
+}
+
+// loadSessions opens the sessions, once.
+func (e *execution) loadSessions() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sessions != nil {
+		return nil
+	}
+	s, err := session.Open(e.file(sessionsName), e.cfg.Sessions, e.log)
+	if err != nil {
+		return err
+	}
+	e.sessions = s
+	return nil
+}
+
+// letGo closes what this process has open; the machine runs on if there is one.
+func (e *execution) letGo() {
+	if e.link != nil {
+		e.link.Close()
+	}
+	if e.machine != nil {
+		e.machine.Close()
+	}
+	e.mu.Lock()
+	s := e.sessions
+	e.mu.Unlock()
+	if s != nil {
+		s.Close()
+	}
+}
+
+// signal closes a channel that one goroutine at a time may close.
+func signal(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}

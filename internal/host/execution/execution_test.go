@@ -1,0 +1,286 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+func ensure(t *testing.T, table *Table, o Order, want space.ExecutionState) Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*createTimeout)
+	defer cancel()
+	r, err := table.Ensure(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.State != want || r.Route != o.Route {
+		t.Fatalf("got %+v, want %s", r, want)
+	}
+	return r
+}
+
+func remove(t *testing.T, table *Table, r space.Route) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := table.Remove(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *rig) exists(o Order, name string) bool {
+	_, err := os.Lstat(filepath.Join(r.dir, "executions", space.HostLabel(o.Route.Execution), name))
+	return err == nil
+}
+
+// awaitState waits until the execution is in a state and everything but its disk is free.
+func (r *rig) awaitFreed(t *testing.T, table *Table, o Order, want space.ExecutionState) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		r.mu.Lock()
+		homes := len(r.homes)
+		r.mu.Unlock()
+		if got := table.Reports()[0].State; got == want && homes == 0 && !r.exists(o, memoryName) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it's %+v with %d enclosures", table.Reports()[0], homes)
+		}
+		pause(t.Context(), time.Millisecond)
+	}
+}
+
+func TestLifeOfAnExecution(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() { ensure(t, table, o, space.ExecutionRunning) })
+	}
+	all.Wait()
+	if r.loads != 1 {
+		t.Fatalf("%d machines were made", r.loads)
+	}
+	a := attach(t, table, o.Route, "true")
+	if a.next(t).GetStarted() == nil || string(a.next(t).GetOutput().GetData()) != "hello" || a.next(t).GetExit() == nil {
+		t.Fatal("the session went wrong")
+	}
+	remove(t, table, o.Route)
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+	if _, err := table.Ensure(t.Context(), o); space.CodeOf(err) != space.CodeConflict {
+		t.Fatalf("ensuring a removed execution: %v", err)
+	}
+}
+
+func TestOnlyTheWholeRouteMatches(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	for name, c := range map[string]struct {
+		change func(*space.Route)
+		want   space.Code
+	}{
+		"epoch":     {func(r *space.Route) { r.Epoch++ }, space.CodeRouteStale},
+		"sandbox":   {func(r *space.Route) { r.Sandbox = space.NewID(space.PrefixSandbox) }, space.CodeRouteDenied},
+		"execution": {func(r *space.Route) { r.Execution = space.NewID(space.PrefixExecution) }, space.CodeRouteStale},
+		"node":      {func(r *space.Route) { r.Placement.Node = "other" }, space.CodeRouteStale},
+	} {
+		route := o.Route
+		c.change(&route)
+		a := attach(t, table, route, "true")
+		if err := <-a.err; space.CodeOf(err) != c.want {
+			t.Errorf("%s: attach: %v, want %s", name, err, c.want)
+		}
+		if name != "execution" {
+			if err := table.Remove(t.Context(), route); space.CodeOf(err) != c.want {
+				t.Errorf("%s: remove: %v, want %s", name, err, c.want)
+			}
+		}
+	}
+	stranger := order()
+	if err := <-attach(t, table, stranger.Route, "true").err; space.CodeOf(err) != space.CodeExecutionLost {
+		t.Errorf("an execution that isn't there: %v", err)
+	}
+}
+
+func TestDeadMachineIsALostExecution(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	a := attach(t, table, o.Route, "wait")
+	a.next(t)
+	a.next(t)
+	r.running()[0].die()
+	if e := a.next(t).GetLost().GetError(); e.GetCode() != string(space.CodeExecutionLost) {
+		t.Fatalf("the client was told %v", e)
+	}
+	r.awaitFreed(t, table, o, space.ExecutionLost)
+	if !r.exists(o, diskName) {
+		t.Error("the disk is gone")
+	}
+	ensure(t, table, o, space.ExecutionLost)
+	table.Close()
+	table = r.open()
+	lost := ensure(t, table, o, space.ExecutionLost)
+	if space.CodeOf(lost.Err) != space.CodeExecutionLost {
+		t.Errorf("after a restart its error is %v", lost.Err)
+	}
+	if err := <-attach(t, table, o.Route, "true").err; space.CodeOf(err) != space.CodeExecutionLost {
+		t.Errorf("a new session: %v", err)
+	}
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}
+
+func TestFailedCreationIsFreedAndStaysFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*rig, *Order)
+		want    space.Code
+	}{
+		"no template":  {func(r *rig, _ *Order) { r.template = space.Errorf(space.CodeTemplateNotReady, "no") }, space.CodeTemplateNotReady},
+		"other shape":  {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 2} }, space.CodeShapeUnavailable},
+		"driver":       {func(r *rig, _ *Order) { r.loadErr = errors.New("broken") }, space.CodeInternal},
+		"incompatible": {func(r *rig, _ *Order) { r.loadErr = vmm.ErrIncompatible }, space.CodeTemplateNotReady},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			c.prepare(r, &o)
+			failed := ensure(t, table, o, space.ExecutionFailed)
+			if space.CodeOf(failed.Err) != c.want {
+				t.Errorf("its error is %v", failed.Err)
+			}
+			r.template, r.loadErr = nil, nil
+			ensure(t, table, o, space.ExecutionFailed)
+			if len(r.homes) > 0 || len(r.running()) > 0 {
+				t.Errorf("left are enclosures %v and %d machines", r.homes, len(r.running()))
+			}
+			if name == "incompatible" && len(r.rejected) != 1 {
+				t.Errorf("the template wasn't rejected")
+			}
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func TestGuestThatNeverAnswersCostsADeadline(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.t, r.mute = t, true
+		table, o := r.open(), order()
+		failed := ensure(t, table, o, space.ExecutionFailed)
+		if space.CodeOf(failed.Err) != space.CodeTimeout {
+			t.Errorf("its error is %v", failed.Err)
+		}
+		remove(t, table, o.Route)
+		r.checkNothingLeft()
+		table.Close()
+	})
+}
+
+func TestNewDaemonFindsItsMachines(t *testing.T) {
+	r := newRig(t)
+	table, lives, dies := r.open(), order(), order()
+	ensure(t, table, lives, space.ExecutionRunning)
+	ensure(t, table, dies, space.ExecutionRunning)
+	var victim *testMachine
+	for _, m := range r.running() {
+		if r.homes[dies.Route.Execution].UID == m.uid {
+			victim = m
+		}
+	}
+	table.Close()
+	victim.die()
+	stray := filepath.Join(r.dir, "executions", "stray")
+	if err := os.MkdirAll(stray, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	table = r.open()
+	ensure(t, table, lives, space.ExecutionRunning)
+	ensure(t, table, dies, space.ExecutionLost)
+	if _, err := os.Lstat(stray); err == nil {
+		t.Error("a directory without a record is still there")
+	}
+	a := attach(t, table, lives.Route, "true")
+	if a.next(t).GetStarted() == nil {
+		t.Error("no session in a machine that was found again")
+	}
+	if r.loads != 2 {
+		t.Errorf("%d machines were made", r.loads)
+	}
+	remove(t, table, lives.Route)
+	remove(t, table, dies.Route)
+	r.checkNothingLeft()
+}
+
+// steps are where a creation can be interrupted.
+var steps = []string{"enclose", "load", "greet"}
+
+func TestInterruptedCreationIsDoneAgain(t *testing.T) {
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			there := r.stopAt(step)
+			ctx, cancel := context.WithCancel(t.Context())
+			go table.Ensure(ctx, o)
+			<-there
+			cancel()
+			table.Close()
+			table = r.open()
+			ensure(t, table, o, space.ExecutionRunning)
+			if n := len(r.running()); n != 1 {
+				t.Errorf("%d machines run", n)
+			}
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func TestRemovalInterruptsACreation(t *testing.T) {
+	for _, step := range steps {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			there := r.stopAt(step)
+			ensured := make(chan error, 1)
+			go func() {
+				_, err := table.Ensure(t.Context(), o)
+				ensured <- err
+			}()
+			<-there
+			remove(t, table, o.Route)
+			if err := <-ensured; space.CodeOf(err) != space.CodeConflict {
+				t.Errorf("the creation ended with %v", err)
+			}
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func TestBrokenLinkIsMadeAgain(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	table.mu.Lock()
+	l := table.execs[o.Route.Execution].link
+	table.mu.Unlock()
+	l.Close()
+	a := attach(t, table, o.Route, "true")
+	if a.next(t).GetStarted() == nil {
+		t.Fatal("no session after the link broke")
+	}
+}

@@ -1,0 +1,98 @@
+package execution
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// The names in an execution's directory.
+const (
+	recordName   = "record.json"
+	diskName     = "disk.img"
+	memoryName   = "mem.img"
+	sessionsName = "sessions"
+)
+
+// maxRecord bounds a record, in bytes.
+const maxRecord = 64 << 10
+
+// record is what is on file about an execution. Its only writer is the execution's owner.
+type record struct {
+	Route    space.Route          `json:"route"`
+	Template string               `json:"template"`
+	Size     rootfs.Size          `json:"size"`
+	UID      int                  `json:"uid"` // 0 when it was given back
+	State    space.ExecutionState `json:"state"`
+	Since    time.Time            `json:"since"`
+	Error    *problem             `json:"error,omitempty"`    // with failed and lost
+	Machine  *vmm.Handle          `json:"machine,omitempty"`  // while there is one
+	Removing bool                 `json:"removing,omitempty"` // Remove was called: nothing else will happen
+}
+
+// problem is a space.Error on file.
+type problem struct {
+	Code    space.Code `json:"code"`
+	Message string     `json:"message"`
+}
+
+func problemOf(err error) *problem {
+	var e *space.Error
+	if errors.As(err, &e) {
+		return &problem{Code: e.Code, Message: e.Message}
+	}
+	return &problem{Code: space.CodeInternal, Message: "the machine could not be made; the operator's log has the cause"}
+}
+
+// err returns the problem as an error; nil for none.
+func (p *problem) err() error {
+	if p == nil {
+		return nil
+	}
+	return &space.Error{Code: p.Code, Message: p.Message}
+}
+
+func readRecord(dir string) (record, error) {
+	var r record
+	if err := durable.ReadJSON(filepath.Join(dir, recordName), maxRecord, &r); err != nil {
+		return record{}, err
+	}
+	return r, r.Route.Check()
+}
+
+func (r record) write(dir string) error {
+	return durable.WriteJSON(filepath.Join(dir, recordName), r, 0o600)
+}
+
+// readRecords returns the records below dir by the names of their directories. A directory without a record belongs to nobody: its
+// maker died before anything else existed, or its remover after everything else was gone.
+func readRecords(dir string) (map[string]record, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("read the executions of this node: %w", err)
+	}
+	out := map[string]record{}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		r, err := readRecord(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := os.RemoveAll(path); err != nil {
+				return nil, fmt.Errorf("remove the leftovers of an execution: %w", err)
+			}
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the executions of this node: %w", err)
+		}
+		out[e.Name()] = r
+	}
+	return out, nil
+}

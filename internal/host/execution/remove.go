@@ -1,0 +1,136 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	space "github.com/space-platform/space"
+)
+
+// freeTimeout is how long one try to free what an execution holds may take: a killed process gets ten seconds.
+const freeTimeout = 30 * time.Second
+
+// finishEnding frees what a failed or lost execution holds, until that's done or ctx ends.
+func (e *execution) finishEnding(ctx context.Context) {
+	signal(e.attached)
+	if err := e.readEnded(); err != nil {
+		e.log.Error("can't read the sessions of an ended execution", "err", err)
+	}
+	e.insist(ctx, "free what an ended execution holds", e.free)
+}
+
+// readEnded makes the output of a lost execution readable again after a restart.
+func (e *execution) readEnded() error {
+	r := e.report()
+	if r.State != space.ExecutionLost {
+		return nil
+	}
+	if err := e.loadSessions(); err != nil {
+		return err
+	}
+	var why *space.Error
+	errors.As(r.Err, &why)
+	e.sessions.Lose(why)
+	return nil
+}
+
+// demolish removes the execution with all that it has, until nothing is left or ctx ends.
+func (e *execution) demolish(ctx context.Context) {
+	if _, err := os.Lstat(e.dir); err == nil {
+		e.insist(ctx, "note that an execution is to be removed", func(context.Context) error {
+			return e.change(func(r *record) { r.Removing = true })
+		})
+	}
+	if e.sessions != nil {
+		e.sessions.Lose(space.Errorf(space.CodeExecutionLost, "the sandbox was deleted"))
+	}
+	e.insist(ctx, "free what a removed execution holds", e.free)
+	e.letGo()
+	e.insist(ctx, "remove the files of an execution", e.erase)
+	if ctx.Err() != nil {
+		return
+	}
+	e.table.mu.Lock()
+	e.table.forget(e.route.Execution)
+	e.table.mu.Unlock()
+	close(e.gone)
+	e.cfg.Changed()
+}
+
+// insist repeats a step with back-off until it succeeds or ctx ends.
+func (e *execution) insist(ctx context.Context, what string, step func(context.Context) error) {
+	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
+		try, cancel := context.WithTimeout(ctx, freeTimeout)
+		err := step(try)
+		cancel()
+		if err == nil {
+			return
+		}
+		e.log.Error("will try again: "+what, "err", err)
+		pause(ctx, backOff)
+	}
+}
+
+// free ends the machine and gives back all that it held: process, enclosure, memory and uid. The disk of an execution that ran stays, and
+// belongs to root then. It may be called in any state.
+func (e *execution) free(ctx context.Context) error {
+	if e.machine != nil {
+		if err := e.machine.Kill(ctx); err != nil {
+			return err
+		}
+		e.machine.Close()
+		e.machine = nil
+	}
+	if e.link != nil { // after the kill: a link waits for a guest that takes nothing
+		e.link.Close()
+		e.link = nil
+	}
+	place := e.place()
+	if place.UID == 0 {
+		return nil
+	}
+	if err := e.cfg.Enclosures.Remove(ctx, place); err != nil {
+		return err
+	}
+	if err := e.freeFiles(); err != nil {
+		return fmt.Errorf("free execution %s: %w", e.route.Execution, err)
+	}
+	if err := e.change(func(r *record) { r.UID, r.Machine = 0, nil }); err != nil {
+		return fmt.Errorf("free execution %s: %w", e.route.Execution, err)
+	}
+	e.cfg.UIDs.Give(place.UID)
+	return nil
+}
+
+func (e *execution) freeFiles() error {
+	useless := []string{memoryName}
+	if s := e.rec.State; s == space.ExecutionPending || s == space.ExecutionFailed {
+		useless = append(useless, diskName)
+	}
+	for _, name := range useless {
+		if err := os.Remove(e.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := os.Chown(e.file(diskName), 0, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// erase removes the directory, the record last: what is left of it is found by it.
+func (e *execution) erase(context.Context) error {
+	for _, name := range []string{sessionsName, diskName, memoryName} {
+		if err := os.RemoveAll(e.file(name)); err != nil {
+			return fmt.Errorf("erase execution %s: %w", e.route.Execution, err)
+		}
+	}
+	if err := os.RemoveAll(e.dir); err != nil {
+		return fmt.Errorf("erase execution %s: %w", e.route.Execution, err)
+	}
+	return nil
+}

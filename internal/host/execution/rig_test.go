@@ -1,0 +1,402 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	space "github.com/space-platform/space"
+	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/host/uids"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// rig is a host whose kernel and VMM are of the test: what lives there outlives a Table, as it outlives the daemon.
+type rig struct {
+	t    *testing.T
+	dir  string
+	pool *uids.Pool
+
+	mu       sync.Mutex
+	homes    map[string]jail.Spec // enclosures that exist
+	machines map[int]*testMachine // by pid; dead ones stay
+	loads    int
+	loadErr  error
+	mute     bool                        // guests don't answer
+	stall    func(context.Context) error // called in the step named by at
+	at       string
+	template error
+	rejected []string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"disk", "mem", "state"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &rig{t: t, dir: dir, homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
+}
+
+// open is a new life of the daemon.
+func (r *rig) open() *Table {
+	r.t.Helper()
+	r.pool = uids.New(5000, 5009)
+	table, err := Open(r.t.Context(), Config{
+		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, Changed: func() {},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(table.Close)
+	return table
+}
+
+// step waits where the test wants it to.
+func (r *rig) step(ctx context.Context, name string) error {
+	r.mu.Lock()
+	stall, at := r.stall, r.at
+	r.mu.Unlock()
+	if stall == nil || at != name {
+		return nil
+	}
+	return stall(ctx)
+}
+
+// stopAt makes the next creation wait in a step. It returns a channel that is closed when it's there.
+func (r *rig) stopAt(name string) <-chan struct{} {
+	there := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = name
+	r.stall = func(ctx context.Context) error {
+		r.mu.Lock()
+		r.stall = nil
+		r.mu.Unlock()
+		close(there)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return there
+}
+
+func (r *rig) clone(from, to string, _ int) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Write(b)
+	return err
+}
+
+func (r *rig) Borrow(string) (template.Snapshot, func(), error) {
+	return template.Snapshot{
+		State: filepath.Join(r.dir, "state"), Memory: filepath.Join(r.dir, "mem"), Disk: filepath.Join(r.dir, "disk"),
+		Size: rootfs.Size{VCPUs: 1, MemoryBytes: 1 << 20, DiskBytes: 1 << 20},
+	}, func() {}, r.template
+}
+
+func (r *rig) Reject(id string) { r.rejected = append(r.rejected, id) }
+
+func (r *rig) Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error) {
+	r.mu.Lock()
+	_, taken := r.homes[s.ID]
+	r.homes[s.ID] = s
+	r.mu.Unlock()
+	if taken {
+		return vmm.Enclosure{}, errors.New("the enclosure is there already")
+	}
+	return r.Find(s), r.step(ctx, "enclose")
+}
+
+func (r *rig) Find(s jail.Spec) vmm.Enclosure { return vmm.Enclosure{ID: s.ID, UID: s.UID} }
+
+func (r *rig) Remove(_ context.Context, s jail.Spec) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.machines {
+		if m.uid == s.UID {
+			m.die()
+		}
+	}
+	delete(r.homes, s.ID)
+	return nil
+}
+
+func (r *rig) Name() string                   { return "test" }
+func (r *rig) Capabilities() vmm.Capabilities { return vmm.Capabilities{} }
+
+func (r *rig) Boot(context.Context, vmm.Enclosure, vmm.Boot) (vmm.Machine, error) {
+	return nil, errors.New("this test boots nothing")
+}
+
+func (r *rig) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machine, error) {
+	r.mu.Lock()
+	r.loads++
+	m := &testMachine{rig: r, pid: len(r.machines) + 1, uid: e.UID, done: make(chan struct{})}
+	r.machines[m.pid] = m
+	err := r.loadErr
+	r.mu.Unlock()
+	if err == nil {
+		err = r.step(ctx, "load")
+	}
+	if err != nil {
+		m.die()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (r *rig) Recover(_ context.Context, _ vmm.Enclosure, h vmm.Handle) (vmm.Machine, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.machines[h.PID]
+	if m == nil || m.dead() {
+		return nil, vmm.ErrGone
+	}
+	return m, nil
+}
+
+// running returns the machines that live.
+func (r *rig) running() []*testMachine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Collect(maps.Values(r.machines)), (*testMachine).dead)
+}
+
+// checkNothingLeft fails the test if anything of any execution is there.
+func (r *rig) checkNothingLeft() {
+	r.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(r.dir, "executions"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if len(entries) > 0 || len(r.homes) > 0 || len(r.running()) > 0 {
+		r.t.Errorf("left are %v, enclosures %v, %d machines", entries, r.homes, len(r.running()))
+	}
+	for range 10 {
+		if _, err := r.pool.Take(); err != nil {
+			r.t.Errorf("a uid is lost: %v", err)
+		}
+	}
+}
+
+// testMachine is a machine with a guest that keeps nothing: each session prints hello, and ends unless it's called wait.
+type testMachine struct {
+	rig  *rig
+	pid  int
+	uid  int
+	once sync.Once
+	done chan struct{}
+	port *port // nil until somebody dials; guarded by rig.mu
+}
+
+func (m *testMachine) die() { m.once.Do(func() { close(m.done) }) }
+
+func (m *testMachine) dead() bool {
+	select {
+	case <-m.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (m *testMachine) Handle() vmm.Handle           { return vmm.Handle{Driver: "test", PID: m.pid, UID: m.uid} }
+func (m *testMachine) Pause(context.Context) error  { return nil }
+func (m *testMachine) Resume(context.Context) error { return nil }
+func (m *testMachine) Kill(context.Context) error   { m.die(); return nil }
+func (m *testMachine) Done() <-chan struct{}        { return m.done }
+func (m *testMachine) Close() error                 { return nil }
+
+func (m *testMachine) Save(context.Context, *os.File, *os.File) (vmm.Manifest, error) {
+	return vmm.Manifest{}, errors.New("this test saves nothing")
+}
+
+func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
+	if err := m.rig.step(ctx, "greet"); err != nil {
+		return nil, err
+	}
+	host, guest := net.Pipe()
+	m.rig.mu.Lock()
+	defer m.rig.mu.Unlock()
+	if m.rig.mute {
+		m.rig.t.Cleanup(func() { guest.Close() })
+		return host, nil
+	}
+	if m.port == nil {
+		m.boot()
+	}
+	select {
+	case m.port.plugged <- guest:
+		return host, nil
+	case <-m.done:
+		guest.Close()
+		return host, nil
+	}
+}
+
+// boot starts the guest.
+func (m *testMachine) boot() {
+	m.port = &port{plugged: make(chan net.Conn), out: make(chan struct{})}
+	end := link.NewGuest(m.port, link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }})
+	var work sync.WaitGroup
+	work.Go(func() { <-m.done; m.port.pull() })
+	work.Go(func() { end.Run() })
+	work.Go(func() { accept(end, &work) })
+	m.rig.t.Cleanup(func() { m.die(); work.Wait() })
+}
+
+// port is the guest's end of a cable that the host may plug in anew at any time.
+type port struct {
+	plugged chan net.Conn
+	out     chan struct{} // closed when the machine is gone
+
+	mu  sync.Mutex
+	now net.Conn
+}
+
+func (p *port) conn() net.Conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+func (p *port) Read(b []byte) (int, error) {
+	for {
+		if c := p.conn(); c != nil {
+			if n, err := c.Read(b); err == nil {
+				return n, nil
+			}
+		}
+		select {
+		case c := <-p.plugged:
+			p.mu.Lock()
+			p.now = c
+			p.mu.Unlock()
+		case <-p.out:
+			return 0, net.ErrClosed
+		}
+	}
+}
+
+func (p *port) Write(b []byte) (int, error) {
+	if c := p.conn(); c != nil {
+		c.Write(b) // what nobody takes is lost, as on a real port
+	}
+	return len(b), nil
+}
+
+func (p *port) pull() {
+	close(p.out)
+	if c := p.conn(); c != nil {
+		c.Close()
+	}
+}
+
+func accept(end *link.Guest, work *sync.WaitGroup) {
+	for {
+		st, err := end.Accept(context.Background())
+		if err != nil {
+			return
+		}
+		work.Go(func() { serve(st) })
+	}
+}
+
+func serve(st *link.Stream) {
+	b, err := st.Recv(context.Background())
+	if err != nil {
+		return
+	}
+	call := new(guestv1.Call)
+	proto.Unmarshal(b, call)
+	o := call.GetOpenSession()
+	if o == nil {
+		say(st, &guestv1.Forgotten{})
+		st.CloseSend()
+		return
+	}
+	const text = "hello"
+	say(st, &guestv1.FromSession{Message: &guestv1.FromSession_Opened{Opened: &guestv1.Opened{StartedUnixNanos: 1}}})
+	if rest := text[min(int(o.GetAcknowledged()), len(text)):]; rest != "" {
+		say(st, &guestv1.FromSession{Message: &guestv1.FromSession_Output{Output: &sessionv1.Output{
+			Stream: sessionv1.Stream_STREAM_STDOUT, Offset: o.GetAcknowledged(), Data: []byte(rest),
+		}}})
+	}
+	if o.GetSpec().GetArgv()[0] != "wait" {
+		say(st, &guestv1.FromSession{Message: &guestv1.FromSession_Exit{Exit: &sessionv1.Exit{Offset: uint64(len(text))}}})
+	}
+	for {
+		if _, err := st.Recv(context.Background()); err != nil {
+			return
+		}
+	}
+}
+
+func say(st *link.Stream, m proto.Message) {
+	b, _ := proto.Marshal(m)
+	st.Send(context.Background(), b)
+}
+
+// order is one for a new sandbox on the rig's node.
+func order() Order {
+	return Order{Template: "tpl_x", Route: space.Route{
+		Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
+		Placement: space.Placement{Kind: space.PlacementNode, Node: "node"},
+	}}
+}
+
+// attachment is an attached client.
+type attachment struct {
+	events chan *sessionv1.AttachResponse
+	err    chan error
+}
+
+func attach(t *testing.T, table *Table, r space.Route, argv0 string) attachment {
+	t.Helper()
+	a := attachment{events: make(chan *sessionv1.AttachResponse, 10), err: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	q := session.Request{Session: space.NewID(space.PrefixSession), Spec: &sessionv1.Spec{Argv: []string{argv0}}}
+	go func() {
+		a.err <- table.Attach(ctx, r, q, func(e *sessionv1.AttachResponse) error { a.events <- e; return nil })
+	}()
+	t.Cleanup(cancel)
+	return a
+}
+
+// next returns the next event.
+func (a attachment) next(t *testing.T) *sessionv1.AttachResponse {
+	t.Helper()
+	select {
+	case e := <-a.events:
+		return e
+	case <-time.After(patience):
+		t.Fatal("no event")
+		return nil
+	}
+}
+
+const patience = 20 * time.Second

@@ -1,0 +1,277 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/host/uids"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// Config is what a Table needs.
+type Config struct {
+	Dir        string // where executions are kept: on the volume with the templates, so that cloning is cheap
+	Node       string // the node's name in routes
+	Driver     vmm.Driver
+	Enclosures Enclosures
+	UIDs       *uids.Pool
+	Templates  Templates
+	Sessions   session.Limits
+	Clone      func(from, to string, uid int) error // makes a file that shares the other's content and belongs to the uid
+	Changed    func()                               // called after a report has changed; it mustn't block
+}
+
+// Enclosures makes what machines run in.
+type Enclosures interface {
+	// Enclose makes an enclosure that isn't there yet.
+	Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error)
+	// Find returns the enclosure that Enclose made in this or another life of the daemon. It touches nothing.
+	Find(s jail.Spec) vmm.Enclosure
+	// Remove ends every process of the enclosure and removes it.
+	Remove(ctx context.Context, s jail.Spec) error
+}
+
+// Templates finds base snapshots.
+type Templates interface {
+	// Borrow returns a template's base snapshot, whose files stay as they are until give is called. Errors are space.Errors.
+	Borrow(id string) (s template.Snapshot, give func(), err error)
+	// Reject says that a template's snapshot doesn't fit this node.
+	Reject(id string)
+}
+
+// The limits of a table.
+const (
+	maxExecutions = 1000             // on one node, lost and failed ones too
+	maxRemoved    = 10_000           // executions remembered after their removal, so that a late order doesn't make them again
+	reattachLimit = 15 * time.Second // for all executions together, when a daemon starts; slower ones go on in the background
+)
+
+// Table holds the executions of this node.
+type Table struct {
+	cfg    Config
+	ctx    context.Context // ends when the daemon stops
+	cancel context.CancelFunc
+	owners sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	execs   map[string]*execution
+	removed []string // ids, oldest first
+	closed  bool
+}
+
+// Order is what Ensure is asked for. A zero size is the template's.
+type Order struct {
+	Route    space.Route
+	Template string
+	Size     rootfs.Size
+}
+
+// Report is what the node observes of an execution.
+type Report struct {
+	Route space.Route
+	State space.ExecutionState
+	Since time.Time
+	Err   error // a *space.Error, with failed and lost
+}
+
+// Open reads what an earlier life of the daemon left and goes on with it. It returns when every machine was found again or found gone, at
+// the latest after 15 seconds; the caller has removed what belongs to no record (see Known).
+func Open(ctx context.Context, cfg Config) (*Table, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the executions of this node: %w", err)
+	}
+	records, err := readRecords(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{cfg: cfg, execs: map[string]*execution{}}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	for name, r := range records {
+		t.execs[r.Route.Execution] = t.newExecution(filepath.Join(cfg.Dir, name), r)
+		if r.UID != 0 {
+			cfg.UIDs.Keep(r.UID)
+		}
+	}
+	for _, e := range t.execs {
+		t.owners.Go(func() { e.own(t.ctx) })
+	}
+	t.awaitReattached(ctx)
+	return t, nil
+}
+
+// Known returns the uids of the executions on file in dir, by their ids. Whatever else on this machine looks like an execution's is a
+// leftover.
+func Known(dir string) (map[string]int, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("read the executions of this node: %w", err)
+	}
+	records, err := readRecords(dir)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]int{}
+	for _, r := range records {
+		if r.UID != 0 {
+			known[r.Route.Execution] = r.UID
+		}
+	}
+	return known, nil
+}
+
+func (t *Table) awaitReattached(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reattachLimit)
+	defer cancel()
+	for _, e := range t.execs {
+		select {
+		case <-e.attached:
+		case <-ctx.Done():
+			slog.Warn("going on without having reached every guest", "err", ctx.Err())
+			return
+		}
+	}
+}
+
+// Ensure returns when the execution has left the state pending: its guest has acknowledged clock and seed, or it failed, or was lost. It
+// makes the execution unless it's known. When ctx ends before, the work goes on.
+func (t *Table) Ensure(ctx context.Context, o Order) (Report, error) {
+	e, err := t.enter(o)
+	if err != nil {
+		return Report{}, err
+	}
+	select {
+	case <-e.settled:
+		return e.report(), nil
+	case <-e.gone:
+		return Report{}, errRemoved(o.Route)
+	case <-ctx.Done():
+		return Report{}, space.Errorf(space.CodeTimeout, "execution %s isn't running yet: %w", o.Route.Execution, context.Cause(ctx))
+	}
+}
+
+// enter returns the execution of an order, which it begins unless it's there.
+func (t *Table) enter(o Order) (*execution, error) {
+	if o.Route.Placement.Node != t.cfg.Node || o.Route.Placement.Kind != space.PlacementNode {
+		return nil, space.Errorf(space.CodeRouteDenied, "the order is for another node than %s", t.cfg.Node)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := t.execs[o.Route.Execution]; ok {
+		return e, o.Route.Match(e.route)
+	}
+	switch {
+	case t.closed:
+		return nil, errStopping()
+	case slices.Contains(t.removed, o.Route.Execution):
+		return nil, errRemoved(o.Route)
+	case len(t.execs) >= maxExecutions:
+		return nil, space.Errorf(space.CodeCapacity, "the node has %d executions, which is its limit", maxExecutions)
+	}
+	r := record{Route: o.Route, Template: o.Template, Size: o.Size, State: space.ExecutionPending, Since: time.Now()}
+	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)
+	t.execs[o.Route.Execution] = e
+	t.owners.Go(func() { e.own(t.ctx) })
+	return e, nil
+}
+
+// Remove returns when nothing of the execution is left on the node. One that isn't there is removed already. When ctx ends before, the
+// work goes on.
+func (t *Table) Remove(ctx context.Context, r space.Route) error {
+	t.mu.Lock()
+	e, ok := t.execs[r.Execution]
+	if !ok {
+		t.forget(r.Execution)
+		t.mu.Unlock()
+		return nil
+	}
+	t.mu.Unlock()
+	if err := r.Match(e.route); err != nil {
+		return err
+	}
+	e.remove()
+	select {
+	case <-e.gone:
+		return nil
+	case <-ctx.Done():
+		return space.Errorf(space.CodeTimeout, "execution %s isn't removed yet: %w", r.Execution, context.Cause(ctx))
+	case <-t.ctx.Done():
+		return errStopping()
+	}
+}
+
+// forget notes that an execution was removed. mu is held.
+func (t *Table) forget(id string) {
+	delete(t.execs, id)
+	t.removed = append(t.removed, id)
+	if n := len(t.removed); n > maxRemoved {
+		t.removed = slices.Clone(t.removed[n-maxRemoved:])
+	}
+}
+
+// Attach attaches a client to a session of a running execution (see session.Set.Attach).
+func (t *Table) Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error {
+	e, err := t.find(r)
+	if err != nil {
+		return err
+	}
+	sessions, err := e.openSessions()
+	if err != nil {
+		return err
+	}
+	return sessions.Attach(ctx, q, send)
+}
+
+// find returns the execution of a route, all of which must match.
+func (t *Table) find(r space.Route) (*execution, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := t.execs[r.Execution]; ok {
+		return e, r.Match(e.route)
+	}
+	for _, e := range t.execs {
+		if e.route.Sandbox == r.Sandbox {
+			return nil, r.Match(e.route)
+		}
+	}
+	return nil, space.Errorf(space.CodeExecutionLost, "the node has nothing of execution %s", r.Execution)
+}
+
+// Reports returns what is known of all executions, in the order of their ids.
+func (t *Table) Reports() []Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []Report
+	for _, e := range t.execs {
+		out = append(out, e.report())
+	}
+	slices.SortFunc(out, func(a, b Report) int { return strings.Compare(a.Route.Execution, b.Route.Execution) })
+	return out
+}
+
+// Close stops looking after the executions, whose machines run on. Whoever is attached must have been told before.
+func (t *Table) Close() {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.cancel()
+	t.owners.Wait()
+}
+
+func errRemoved(r space.Route) error {
+	return space.Errorf(space.CodeConflict, "execution %s was removed", r.Execution)
+}
+
+func errStopping() error {
+	return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
+}

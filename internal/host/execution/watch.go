@@ -1,0 +1,112 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// How a guest is reached again.
+const (
+	greetTimeout   = 20 * time.Second // for one try
+	firstBackOff   = 50 * time.Millisecond
+	longestBackOff = 5 * time.Second
+)
+
+// watch keeps the link up until the machine is gone or ctx ends.
+func (e *execution) watch(ctx context.Context) {
+	for {
+		if e.link == nil && !e.relink(ctx) {
+			break
+		}
+		select {
+		case <-e.machine.Done():
+		case <-ctx.Done():
+		case <-e.link.Done():
+			e.log.Warn("the link to the guest broke", "err", e.link.Err())
+			e.link.Close()
+			e.link = nil
+			continue
+		}
+		break
+	}
+	if machine.Gone(e.machine) && ctx.Err() == nil {
+		e.lose(ctx, "the sandbox's machine ended unexpectedly")
+	}
+}
+
+// relink greets the guest until it answers. It reports false when the machine is gone or ctx has ended.
+func (e *execution) relink(ctx context.Context) bool {
+	ctx, cancel := machine.WhileRunning(ctx, e.machine)
+	defer cancel()
+	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
+		try, cancel := context.WithTimeout(ctx, greetTimeout)
+		l, err := e.greet(try, false)
+		cancel()
+		if err == nil {
+			e.link = l
+			e.sessions.Use(l)
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		e.log.Warn("the guest doesn't answer; will try again", "err", err)
+		pause(ctx, backOff)
+	}
+	return false
+}
+
+// reattach finds the machine that another life of the daemon started. It reports false when the machine is gone or ctx has ended.
+func (e *execution) reattach(ctx context.Context) bool {
+	if err := e.loadSessions(); err != nil {
+		e.log.Error("can't read the sessions of an execution; it goes on without them", "err", err)
+		return false
+	}
+	h := e.rec.Machine
+	if h == nil || h.Driver != e.cfg.Driver.Name() {
+		e.lose(ctx, "the node doesn't know the sandbox's machine any more")
+		return false
+	}
+	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
+		m, err := e.cfg.Driver.Recover(ctx, e.cfg.Enclosures.Find(e.place()), *h)
+		if err == nil {
+			e.machine = m
+			e.link = nil
+			return true
+		}
+		if errors.Is(err, vmm.ErrGone) {
+			e.lose(ctx, "the sandbox's machine ended while nobody watched it")
+			return false
+		}
+		e.log.Warn("can't re-attach to a machine; will try again", "err", err)
+		pause(ctx, backOff)
+	}
+	return false
+}
+
+// lose says at once that the execution is gone, then frees what it held.
+func (e *execution) lose(ctx context.Context, why string) {
+	lost := space.Errorf(space.CodeExecutionLost, "%s; its disk is kept until the sandbox is deleted", why)
+	e.log.Error("execution lost", "why", why)
+	e.become(space.ExecutionLost, problemOf(lost))
+	signal(e.attached)
+	if e.sessions != nil {
+		e.sessions.Lose(lost)
+	}
+	e.finishEnding(ctx)
+}
+
+// pause waits before another try.
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,70 @@
+// Package machine holds what all who run a machine do alike: what its enclosure may use, and how its guest is greeted.
+package machine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/cgroup"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// What a VMM may use beside its guest's share.
+const (
+	overheadBytes = 256 << 20 // its code, translated guest code, and buffers
+	overheadCPU   = 1000      // thousandths of a CPU: it starts, and does the guest's input and output, beside the guest's processors
+	maxPIDs       = 64        // threads
+)
+
+// Enclosure says what the enclosure of a machine is to be.
+func Enclosure(id string, uid int, s vmm.Shape) jail.Spec {
+	return jail.Spec{ID: id, UID: uid, Limits: cgroup.Limits{
+		MemoryBytes: s.MemoryBytes + overheadBytes, CPUMillis: int64(s.VCPUs)*1000 + overheadCPU, PIDs: maxPIDs,
+	}}
+}
+
+// Greet makes a link to a machine's guest, which has the time, a seed and its identity when Greet returns. It gives up when ctx ends or the
+// machine is gone (vmm.ErrGone).
+func Greet(ctx context.Context, m vmm.Machine, s link.Sync) (*link.Link, error) {
+	ctx, cancel := WhileRunning(ctx, m)
+	defer cancel()
+	c, err := m.DialGuest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l, err := link.Host(ctx, c, s)
+	if err != nil && Gone(m) {
+		return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
+	}
+	return l, err
+}
+
+// WhileRunning returns a context that ends when the machine is gone. The caller calls cancel.
+func WhileRunning(ctx context.Context, m vmm.Machine) (_ context.Context, cancel func()) {
+	ctx, end := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-m.Done():
+			end()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		end()
+		watch.Wait()
+	}
+}
+
+// Gone reports whether the machine's process is gone.
+func Gone(m vmm.Machine) bool {
+	select {
+	case <-m.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,132 @@
+package service
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/internal/host/execution"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// maxRequest bounds a request in bytes: an Attach carries up to 1 MiB of stdin.
+const maxRequest = 3 << 20
+
+// Executions does what is ordered about executions. See execution.Table.
+type Executions interface {
+	Ensure(ctx context.Context, o execution.Order) (execution.Report, error)
+	Remove(ctx context.Context, r space.Route) error
+	Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error
+	Reports() []execution.Report
+}
+
+// Templates does what is ordered about templates. See template.Store.
+type Templates interface {
+	Ensure(id, recipe string, size rootfs.Size) error
+	Reports() []template.Report
+}
+
+// Host implements both services.
+type Host struct {
+	Executions Executions
+	Templates  Templates
+	Facts      *controlv1.NodeFacts
+	Changes    *Changes // notified when a report changes
+}
+
+var (
+	_ hostv1connect.HostServiceHandler       = (*Host)(nil)
+	_ sessionv1connect.SessionServiceHandler = (*Host)(nil)
+)
+
+// Handler returns the services as an HTTP handler.
+func (h *Host) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(hostv1connect.NewHostServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
+	mux.Handle(sessionv1connect.NewSessionServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
+	return mux
+}
+
+// EnsureExecution makes an execution or joins the making of it.
+func (h *Host) EnsureExecution(ctx context.Context, req *connect.Request[hostv1.EnsureExecutionRequest]) (*connect.Response[hostv1.EnsureExecutionResponse], error) {
+	o := req.Msg.GetOrder()
+	route, err := peer.Route(o.GetRoute())
+	if err == nil {
+		err = checkTemplate(o.GetTemplate())
+	}
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	r, err := h.Executions.Ensure(ctx, execution.Order{Route: route, Template: o.GetTemplate(), Size: size(o.GetShape())})
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	return connect.NewResponse(&hostv1.EnsureExecutionResponse{Report: executionReport(r)}), nil
+}
+
+// RemoveExecution removes an execution to its last trace.
+func (h *Host) RemoveExecution(ctx context.Context, req *connect.Request[hostv1.RemoveExecutionRequest]) (*connect.Response[hostv1.RemoveExecutionResponse], error) {
+	route, err := peer.Route(req.Msg.GetRoute())
+	if err == nil {
+		err = h.Executions.Remove(ctx, route)
+	}
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	return connect.NewResponse(&hostv1.RemoveExecutionResponse{}), nil
+}
+
+// EnsureTemplate begins the build of a template.
+func (h *Host) EnsureTemplate(_ context.Context, req *connect.Request[hostv1.EnsureTemplateRequest]) (*connect.Response[hostv1.EnsureTemplateResponse], error) {
+	o := req.Msg.GetOrder()
+	err := checkTemplate(o.GetTemplate())
+	if err == nil {
+		err = h.Templates.Ensure(o.GetTemplate(), o.GetRecipe(), size(o.GetShape()))
+	}
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	return connect.NewResponse(&hostv1.EnsureTemplateResponse{}), nil
+}
+
+// Watch sends the whole status now and after each change.
+func (h *Host) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest], stream *connect.ServerStream[hostv1.WatchResponse]) error {
+	for {
+		next := h.Changes.Next()
+		if err := stream.Send(h.status()); err != nil {
+			return err
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (h *Host) status() *hostv1.WatchResponse {
+	out := &hostv1.WatchResponse{Facts: h.Facts}
+	for _, r := range h.Executions.Reports() {
+		out.Executions = append(out.Executions, executionReport(r))
+	}
+	for _, r := range h.Templates.Reports() {
+		out.Templates = append(out.Templates, templateReport(r))
+	}
+	return out
+}
+
+func checkTemplate(id string) error {
+	if err := space.CheckID(space.PrefixTemplate, id); err != nil {
+		return space.FieldErrorf("template", "%s", err)
+	}
+	return nil
+}

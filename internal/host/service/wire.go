@@ -1,0 +1,34 @@
+package service
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	"github.com/space-platform/space/internal/host/execution"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/peer"
+)
+
+func executionReport(r execution.Report) *controlv1.ExecutionReport {
+	return &controlv1.ExecutionReport{
+		Route: peer.RouteMessage(r.Route), State: string(r.State), Error: peer.ErrorMessage(r.Err), Since: timestamppb.New(r.Since),
+	}
+}
+
+func templateReport(r template.Report) *controlv1.TemplateReport {
+	out := &controlv1.TemplateReport{
+		Template: r.Template, State: r.State, Error: peer.ErrorMessage(r.Err), Progress: r.Progress, Digest: r.Digest,
+	}
+	if r.State == template.Ready {
+		out.Shape = &controlv1.Shape{
+			Vcpus: uint32(r.Size.VCPUs), MemoryBytes: uint64(r.Size.MemoryBytes), DiskBytes: uint64(r.Size.DiskBytes),
+		}
+	}
+	return out
+}
+
+// size reads a shape off the wire; none is the zero size. What doesn't fit a size fits no template either.
+func size(s *controlv1.Shape) rootfs.Size {
+	return rootfs.Size{VCPUs: int(s.GetVcpus()), MemoryBytes: int64(s.GetMemoryBytes()), DiskBytes: int64(s.GetDiskBytes())}
+}
