@@ -73,7 +73,7 @@ type timing struct {
 	grace     time.Duration // beyond slow, for the event and the farewell to get through
 }
 
-var usualTiming = timing{resolve: 5 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 30 * time.Second, grace: 5 * time.Second}
+var usualTiming = timing{resolve: 5 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 20 * time.Second, grace: 5 * time.Second}
 
 // New returns an Edge.
 func New(c Config) *Edge {

@@ -18,7 +18,7 @@ func problem(err error) httpapi.Problem {
 		e = &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause"}
 	}
 	status := e.Code.HTTPStatus()
-	p := httpapi.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Code: string(e.Code), Detail: &e.Message}
+	p := httpapi.Problem{Type: "urn:space:problem:" + string(e.Code), Title: http.StatusText(status), Status: status, Code: string(e.Code), Detail: &e.Message}
 	if e.Field != "" {
 		p.Field = &e.Field
 	}

@@ -23,11 +23,11 @@
 //     before the next is opened; so a message without an execution that an earlier one had is news, never history.
 //   - A removed one leaves a tombstone, which refuses a late EnsureExecution. When may the tombstone go? The control plane never wants an
 //     execution again that it has once ordered to be removed: that intent was committed before the order was sent, and a new
-//     incarnation has a new id. The manager has at most one Synchronize call whose answer it will use, and starts the next one only after
-//     that answer is on disk or was given up. So every call that starts after RemoveExecution was received is answered by somebody who
-//     knows of the removal. When such a call has reported, completely, that the execution is gone, and its answer doesn't
-//     name the execution any more, then no order about it can still be on its way, and the tombstone is dropped. Until then it stays,
-//     however often the process dies in between.
+//     incarnation has a new id. The manager takes answers in the order in which it made the calls, and has given up every earlier
+//     call before it takes the answer of a later one. So every call that starts after RemoveExecution was received is answered by
+//     somebody who knows of the removal. When such a call has reported, completely, that the execution is gone, and its answer
+//     doesn't name the execution any more, then no order about it can still be on its way, and the tombstone is dropped. Until
+//     then it stays, however often the process dies in between.
 //   - In the same process the worker of an execution does one thing at a time: a removal cancels an EnsureExecution in flight and waits
 //     for its end before it begins. The host keeps the same promise for a call that it goes on with after its caller has died, and
 //     should it show a removed execution once more, the tombstone becomes an unfinished removal again.

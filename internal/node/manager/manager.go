@@ -47,12 +47,13 @@ type timing struct {
 	workFirst, workMost   time.Duration
 	watchFirst, watchMost time.Duration
 	talkFirst, talkMost   time.Duration
+	idleFirst             time.Duration
 }
 
 var usualTiming = timing{
 	workFirst: 200 * time.Millisecond, workMost: 10 * time.Second,
 	watchFirst: 50 * time.Millisecond, watchMost: time.Second,
-	talkFirst: 50 * time.Millisecond, talkMost: time.Second,
+	talkFirst: 50 * time.Millisecond, talkMost: time.Second, idleFirst: 5 * time.Millisecond,
 }
 
 // Open loads the runtime records. Another process that still has them open gets a few seconds to let go.

@@ -16,6 +16,7 @@ type report struct {
 	version uint64
 	changed <-chan struct{} // closed when a newer report would say something else
 	gone    []string        // executions whose tombstones the report bears out by leaving them out
+	refused []string        // templates that the report says the host refused to build
 }
 
 func (t *table) report() report {
@@ -26,6 +27,11 @@ func (t *table) report() report {
 	}}
 	if t.host != nil {
 		out.msg.Facts = t.host.facts
+	}
+	for id, o := range t.orders {
+		if o.Err != nil {
+			out.refused = append(out.refused, id)
+		}
 	}
 	for id, r := range t.records {
 		if r.Removed {
@@ -151,22 +157,27 @@ func addRecord(c change, old *record, next record, err error) error {
 	return nil
 }
 
-// forget drops the tombstones that an answer has acknowledged; see the package comment. No report changes by it. mu is held.
+// forget drops what an answer has acknowledged: tombstones (see the package comment), and orders that were told to be refused. mu is held.
 func (t *table) forget(rep report, named map[string]bool) error {
 	c := newChange()
 	for _, id := range rep.gone {
-		shown := t.host.lists(id)
-		if r := t.record(id); r != nil && acknowledged(*r, rep.msg.GetComplete(), named[id], shown) {
+		if r := t.record(id); r != nil && acknowledged(*r, rep.msg.GetComplete(), named[id], t.host.lists(id)) {
 			c.records[id] = nil
+		}
+	}
+	for _, id := range rep.refused {
+		if o, ok := t.orders[id]; ok && o.Err != nil && !named[id] {
+			c.orders[id] = nil
 		}
 	}
 	if c.empty() {
 		return nil
 	}
 	if err := t.store.write(c); err != nil {
-		return fmt.Errorf("drop tombstones: %w", err)
+		return fmt.Errorf("forget what was acknowledged: %w", err)
 	}
 	put(t.records, c.records)
+	put(t.orders, c.orders)
 	t.index()
 	return nil
 }

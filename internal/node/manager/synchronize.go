@@ -19,88 +19,130 @@ const (
 	answerTime  = 15 * time.Second // how long an answer may take beyond the hang
 	maxInterval = 30 * time.Second // the longest call_again_after that is obeyed
 	quickAnswer = 200 * time.Millisecond
+	endTime     = time.Second            // how long an overtaken call may take to end by itself
+	minAge      = 20 * time.Millisecond  // of a call, before a newer one overtakes it: so changes coalesce
+	maxMinAge   = 250 * time.Millisecond // to which that grows while overtaken calls bring no answer
 )
 
 // synchronize holds the one conversation with the control plane until its context ends.
 //
-// A call with news doesn't hang and is never cut off, so its answer's orders always arrive, also on a node that changes all the time.
-// A call without news hangs, and the next change cuts it off: the one after it has news. While the control plane can't be
-// reached nothing but the conversation stops.
+// A call hangs while there's nothing to order. When the node's state changes it's overtaken: the next call starts, the control plane ends
+// the one before it, and its answer, if it was under way already, is taken before the next one's. So orders aren't lost by the way, and
+// answers are taken in the order of their calls. While the control plane can't be reached nothing but the conversation stops.
 func (m *Manager) synchronize(ctx context.Context) {
 	t := talk{
 		trouble: backoff{first: m.timing.talkFirst, most: m.timing.talkMost},
-		idle:    backoff{first: m.timing.talkFirst, most: m.timing.talkMost},
+		idle:    backoff{first: m.timing.idleFirst, most: m.timing.talkMost},
+		age:     minAge,
 	}
+	c := m.ask(ctx)
 	for ctx.Err() == nil {
-		m.exchange(ctx, &t)
+		next := m.await(ctx, c, t.age)
+		m.take(ctx, c, next != nil, &t)
+		if c = next; c == nil {
+			c = m.ask(ctx)
+		}
 	}
+	c.end(0)
 }
 
 // talk is what synchronize remembers from call to call.
 type talk struct {
-	told    uint64  // version of the last report that was answered
-	trouble backoff // after calls that failed
-	idle    backoff // after answers whose orders change nothing, which would otherwise go round as fast as they can
+	told    uint64        // version of the last report that was answered
+	trouble backoff       // after calls that failed
+	idle    backoff       // after answers that bring nothing new, which would otherwise go round as fast as they can
+	age     time.Duration // of a call, before it may be overtaken
 }
 
-// exchange makes one call and does what its answer says, waits included.
-func (m *Manager) exchange(ctx context.Context, t *talk) {
-	rep := m.table.report()
-	news, began := rep.version != t.told, time.Now()
-	resp, err := m.ask(ctx, rep, news)
-	if ctx.Err() != nil || err != nil && isClosed(rep.changed) && !news {
-		return
-	}
-	var changed bool
-	if err == nil {
-		changed, err = m.table.obey(resp.GetOrders(), rep)
-	}
-	if err != nil {
-		slog.Warn("no exchange with the control plane; will try again", "err", err)
-		wait(ctx, t.trouble.next(), nil)
-		return
-	}
-	t.told = rep.version
-	t.trouble.reset()
-	if changed || news || time.Since(began) >= quickAnswer {
-		t.idle.reset()
-		wait(ctx, min(resp.GetCallAgainAfter().AsDuration(), maxInterval), rep.changed)
-		return
-	}
-	wait(ctx, t.idle.next(), rep.changed)
+// call is one Synchronize under way.
+type call struct {
+	report
+	began  time.Time
+	cancel context.CancelFunc
+	done   chan struct{} // closed when resp and err are set
+	resp   *controlv1.SynchronizeResponse
+	err    error
 }
 
-// ask makes the call. One without news hangs until there is something to order, and ends when a newer report would say something else.
-func (m *Manager) ask(ctx context.Context, rep report, news bool) (*controlv1.SynchronizeResponse, error) {
-	hang := maxHang
-	if news {
-		hang = 0
-	}
-	ctx, cancel := context.WithTimeout(ctx, hang+answerTime)
-	defer cancel()
-	if !news {
-		defer cancelWhen(rep.changed, cancel)()
-	}
-	rep.msg.MaxHang = durationpb.New(hang)
-	resp, err := m.control.Synchronize(ctx, connect.NewRequest(rep.msg))
-	if err != nil {
-		return nil, fmt.Errorf("synchronize: %w", peer.FromConnect(err))
-	}
-	return resp.Msg, nil
-}
-
-// cancelWhen calls cancel when happened is closed, until the returned function has been called.
-func cancelWhen(happened <-chan struct{}, cancel func()) (stop func()) {
-	quit, done := make(chan struct{}), make(chan struct{})
+// ask starts a call with what is to be said now. It must be ended.
+func (m *Manager) ask(ctx context.Context) *call {
+	ctx, cancel := context.WithTimeout(ctx, maxHang+answerTime)
+	c := &call{report: m.table.report(), began: time.Now(), cancel: cancel, done: make(chan struct{})}
+	c.msg.MaxHang = durationpb.New(maxHang)
 	go func() {
-		defer close(done)
-		select {
-		case <-happened:
-			cancel()
-		case <-quit:
+		defer close(c.done)
+		resp, err := m.control.Synchronize(ctx, connect.NewRequest(c.msg))
+		if err != nil {
+			c.err = fmt.Errorf("synchronize: %w", peer.FromConnect(err))
+			return
+		}
+		c.resp = resp.Msg
+	}()
+	return c
+}
+
+// end returns when the call has ended, which it may do by itself within d.
+func (c *call) end(d time.Duration) {
+	wait(context.Background(), d, c.done)
+	c.cancel()
+	<-c.done
+}
+
+// await returns when a call has ended. If there is something new to say before, and the call has its age, it starts the next one.
+func (m *Manager) await(ctx context.Context, c *call, age time.Duration) (next *call) {
+	defer func() {
+		if next == nil {
+			c.end(0)
 		}
 	}()
-	return func() { close(quit); <-done }
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return nil
+	case <-c.changed:
+	}
+	wait(ctx, age-time.Since(c.began), c.done)
+	if isClosed(c.done) || ctx.Err() != nil {
+		return nil
+	}
+	next = m.ask(ctx)
+	c.end(endTime)
+	return next
+}
+
+// take does what a call's answer says, waits included.
+func (m *Manager) take(ctx context.Context, c *call, overtaken bool, t *talk) {
+	var changed bool
+	err := c.err
+	if err == nil {
+		changed, err = m.table.obey(c.resp.GetOrders(), c.report)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil && overtaken:
+		t.age = min(2*t.age, maxMinAge)
+	case err != nil:
+		slog.Warn("no exchange with the control plane; will try again", "err", err)
+		wait(ctx, t.trouble.next(), nil)
+	default:
+		m.answered(ctx, c, changed, overtaken, t)
+	}
+}
+
+func (m *Manager) answered(ctx context.Context, c *call, changed, overtaken bool, t *talk) {
+	news := c.version != t.told
+	t.told, t.age = c.version, minAge
+	t.trouble.reset()
+	pause := min(c.resp.GetCallAgainAfter().AsDuration(), maxInterval)
+	if changed || news || time.Since(c.began) >= quickAnswer {
+		t.idle.reset()
+	} else {
+		pause = max(pause, t.idle.next())
+	}
+	if !overtaken {
+		wait(ctx, pause, c.changed)
+	}
 }
 
 func isClosed(c <-chan struct{}) bool {
