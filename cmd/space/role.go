@@ -22,6 +22,8 @@ func roleCommands() []*cobra.Command {
 		postgresRole(),
 		apiRole(),
 		edgeRole(),
+		hostRole(),
+		rootfsCommand(),
 		managerRole(),
 		nodeAPIRole(),
 	}

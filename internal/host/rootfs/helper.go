@@ -105,7 +105,7 @@ func HelperMain(args []string) int {
 		r.Size.DiskBytes, err = strconv.ParseInt(args[1], 10, 64)
 	}
 	if err == nil {
-		err = ownMounts()
+		err = ownMounts(args[2])
 	}
 	if err == nil {
 		err = Make(context.Background(), r, args[2], func(line string) { fmt.Println(progressMark + line) })
@@ -117,13 +117,20 @@ func HelperMain(args []string) int {
 	return 0
 }
 
-// ownMounts cuts the helper's mounts off from the machine's, and shows it its own processes only.
-func ownMounts() error {
+// ownMounts cuts the helper's mounts off from the machine's, shows it its own processes only, and lets it run programs and use devices in
+// its directory, which the volume's mount forbids.
+func ownMounts(dir string) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make the helper's mounts private: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount the helper's /proc: %w", err)
+	}
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount the helper's directory: %w", err)
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("allow programs in the helper's directory: %w", err)
 	}
 	return nil
 }

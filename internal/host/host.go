@@ -1,0 +1,145 @@
+// Package host is spaced-host: the only process of a node that touches machines, disks and namespaces. It puts the parts below it
+// together; each of them says what it does.
+package host
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/execution"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/service"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/host/uids"
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// Config is what a Host is made of. The volume is mounted.
+type Config struct {
+	Instance instance.Instance
+	Volume   disk.Volume
+	Driver   vmm.Driver
+	Kernel   kernel.Files
+	Helper   rootfs.Helper // makes file systems
+	Version  string        // of this build
+}
+
+// The directories on the volume.
+const (
+	templatesName  = "templates"
+	executionsName = "executions"
+)
+
+// Host is a running spaced-host.
+type Host struct {
+	jail       *jail.Jail
+	templates  *template.Store
+	executions *execution.Table
+	service    *service.Host
+}
+
+// Open removes what earlier lives left behind, and goes on with what they were doing. Machines that run are found again.
+func Open(ctx context.Context, c Config) (*Host, error) {
+	j, err := jail.New(c.Instance)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{jail: j}
+	if err := h.open(ctx, c); err != nil {
+		h.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+func (h *Host) open(ctx context.Context, c Config) (err error) {
+	executions := filepath.Join(c.Volume.Path, executionsName)
+	if err := h.sweep(ctx, executions); err != nil {
+		return err
+	}
+	changes := service.NewChanges()
+	pool := uids.New(c.Instance.VMUIDs())
+	h.templates, err = template.Open(ctx, template.Config{
+		Dir: filepath.Join(c.Volume.Path, templatesName), Volume: volume{}, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Kernel: c.Kernel, Helper: c.Helper, Changed: changes.Notify,
+	})
+	if err != nil {
+		return err
+	}
+	h.executions, err = execution.Open(ctx, execution.Config{
+		Dir: executions, Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Templates: h.templates, Clone: disk.Clone, Changed: changes.Notify,
+	})
+	if err != nil {
+		return err
+	}
+	h.service = &service.Host{Executions: h.executions, Templates: h.templates, Facts: facts(c), Changes: changes}
+	return nil
+}
+
+// sweep removes enclosures and processes that belong to no execution: a template build's, or those of a record that is gone.
+func (h *Host) sweep(ctx context.Context, executions string) error {
+	known, err := execution.Known(executions)
+	if err != nil {
+		return err
+	}
+	removed, err := h.jail.Sweep(ctx, known)
+	for _, l := range removed {
+		slog.Info("removed a leftover", "kind", l.Kind, "id", l.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("remove leftovers: %w", err)
+	}
+	return nil
+}
+
+// Handler serves what sbx-manager asks for.
+func (h *Host) Handler() http.Handler { return h.service.Handler() }
+
+// Close lets go of everything; machines run on. The handler must not be in use any more.
+func (h *Host) Close() {
+	if h.templates != nil {
+		h.templates.Close()
+	}
+	if h.executions != nil {
+		h.executions.Close()
+	}
+	h.jail.Close()
+}
+
+func facts(c Config) *controlv1.NodeFacts {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		slog.Warn("can't tell how much memory the node has", "err", err)
+	}
+	return &controlv1.NodeFacts{
+		Driver: c.Driver.Name(), Acceleration: c.Driver.Capabilities().Acceleration, Cpus: uint32(runtime.NumCPU()),
+		MemoryBytes: info.Totalram * uint64(info.Unit), Version: c.Version,
+	}
+}
+
+// volume is the btrfs volume as templates need it.
+type volume struct{}
+
+func (volume) Make(path string) error   { return disk.CreateSubvolume(path) }
+func (volume) Freeze(path string) error { return disk.SetReadOnly(path) }
+
+// Delete removes subvolumes and directories alike.
+func (volume) Delete(path string) error {
+	if err := disk.DeleteSubvolume(path); err == nil {
+		return nil
+	}
+	return os.RemoveAll(path)
+}
