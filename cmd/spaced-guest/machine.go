@@ -23,7 +23,7 @@ func runMachine() error {
 	attr := process.Attributes{Prepare: m.Prepare}
 	if g := booted.Sessions; g != nil {
 		m.Freezer = &machine.Freezer{Cgroup: g.Path}
-		attr.CgroupFD = int(g.Dir.Fd())
+		attr.Cgroup = g.Dir
 	}
 	reaper := process.NewReaper()
 	go reaper.Run() // until the machine ends

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"syscall"
 )
@@ -33,8 +34,8 @@ type Table struct {
 
 // Attributes are what every session's command gets.
 type Attributes struct {
-	// CgroupFD is an open directory of a version 2 cgroup to start commands in; 0: this program's own.
-	CgroupFD int
+	// Cgroup is the open directory of a version 2 cgroup to start commands in; nil: this program's own.
+	Cgroup *os.File
 	// DieWithParent kills a command when this program dies, however it does: for programs that aren't a machine's first process.
 	DieWithParent bool
 	// Prepare runs before each start; nil: nothing to do.
@@ -102,6 +103,10 @@ func (t *Table) procAttr(c command, p pipes) *syscall.ProcAttr {
 	if t.attr.DieWithParent {
 		death = syscall.SIGKILL
 	}
+	group := -1
+	if t.attr.Cgroup != nil {
+		group = int(t.attr.Cgroup.Fd())
+	}
 	return &syscall.ProcAttr{
 		Dir:   c.dir,
 		Env:   c.env,
@@ -110,8 +115,8 @@ func (t *Table) procAttr(c command, p pipes) *syscall.ProcAttr {
 			Setsid:      true,
 			Pdeathsig:   death,
 			Credential:  &syscall.Credential{Uid: c.user.uid, Gid: c.user.gid, Groups: c.user.groups},
-			UseCgroupFD: t.attr.CgroupFD > 0,
-			CgroupFD:    t.attr.CgroupFD,
+			UseCgroupFD: t.attr.Cgroup != nil,
+			CgroupFD:    group,
 		},
 	}
 }
