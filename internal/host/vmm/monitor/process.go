@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -84,6 +86,15 @@ func (p *Process) Gone() bool {
 		ended, err := proc.Ended(p.pidfd)
 		return err == nil && ended
 	}
+}
+
+// Signal sends the process a signal; vmm.ErrGone if it has ended.
+func (p *Process) Signal(s unix.Signal) error {
+	err := proc.Signal(p.pidfd, s)
+	if errors.Is(err, proc.ErrGone) || err == nil && p.Gone() {
+		return vmm.ErrGone
+	}
+	return err
 }
 
 // Kill ends the process and returns when it's gone; it may be gone already.

@@ -1,0 +1,186 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/monitor"
+)
+
+// stopInterval is how often the kernel is asked whether a process has stopped, which it does at its next chance.
+const stopInterval = time.Millisecond
+
+// errRunning refuses the save of a machine that runs.
+var errRunning = errors.New("it isn't paused")
+
+// spec is what the handle keeps of a machine.
+type spec struct {
+	ID    string    `json:"id"`
+	Link  string    `json:"link"`
+	Shape vmm.Shape `json:"shape"`
+}
+
+const specDetail = "machine"
+
+func parseSpec(h vmm.Handle) (spec, error) {
+	var s spec
+	if h.Driver != Name {
+		return s, fmt.Errorf("a handle of driver %q: want %q", h.Driver, Name)
+	}
+	if err := json.Unmarshal([]byte(h.Details[specDetail]), &s); err != nil {
+		return s, fmt.Errorf("read what the handle says of the machine: %w", err)
+	}
+	return s, nil
+}
+
+// machine implements vmm.Machine.
+type machine struct {
+	spec    spec
+	process *monitor.Process
+	said    *monitor.Said // nil if another life of the daemon started the machine
+
+	mu     sync.Mutex
+	guest  net.Conn // the last DialGuest's
+	closed bool
+}
+
+// Handle finds the machine again.
+func (m *machine) Handle() vmm.Handle {
+	b, err := json.Marshal(m.spec)
+	if err != nil { // strings and numbers always have a JSON form
+		panic(err)
+	}
+	return m.process.Handle(Name, map[string]string{specDetail: string(b)})
+}
+
+// DialGuest connects to the agent.
+func (m *machine) DialGuest(ctx context.Context) (net.Conn, error) {
+	m.hangUp()
+	c, err := m.process.Dial(ctx, m.spec.Link)
+	if err != nil {
+		return nil, fmt.Errorf("dial the guest of %s: %w", m.spec.ID, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		c.Close()
+		return nil, fmt.Errorf("dial the guest of %s: %w", m.spec.ID, net.ErrClosed)
+	}
+	if m.guest != nil { // of a call that ran at the same time
+		m.guest.Close()
+	}
+	m.guest = c
+	return c, nil
+}
+
+func (m *machine) hangUp() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.guest != nil {
+		m.guest.Close()
+		m.guest = nil
+	}
+}
+
+// Pause stops the agent.
+func (m *machine) Pause(ctx context.Context) error {
+	if err := m.process.Signal(unix.SIGSTOP); err != nil {
+		return fmt.Errorf("pause machine %s: %w", m.spec.ID, err)
+	}
+	for {
+		stopped, err := m.stopped()
+		if stopped || err != nil {
+			return err
+		}
+		t := time.NewTimer(stopInterval)
+		select {
+		case <-t.C:
+		case <-m.process.Done():
+		case <-ctx.Done():
+			t.Stop()
+			return fmt.Errorf("pause machine %s: %w", m.spec.ID, context.Cause(ctx))
+		}
+	}
+}
+
+// Resume lets it go on.
+func (m *machine) Resume(context.Context) error {
+	if err := m.process.Signal(unix.SIGCONT); err != nil {
+		return fmt.Errorf("resume machine %s: %w", m.spec.ID, err)
+	}
+	return nil
+}
+
+// stopped tells whether the process is stopped by a signal.
+func (m *machine) stopped() (bool, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.process.PID()))
+	if err != nil || m.process.Gone() {
+		return false, fmt.Errorf("look at machine %s: %w", m.spec.ID, vmm.ErrGone)
+	}
+	_, after, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
+	return strings.HasPrefix(after, "T"), nil
+}
+
+// Save writes a state file that says nothing.
+func (m *machine) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, error) {
+	stopped, err := m.stopped()
+	if err == nil && !stopped {
+		err = errRunning
+	}
+	if err == nil {
+		err = writeState(state)
+	}
+	if err != nil {
+		return vmm.Manifest{}, fmt.Errorf("save machine %s: %w", m.spec.ID, err)
+	}
+	return manifest(m.spec.Shape), nil
+}
+
+// abandon ends a machine that didn't start, and adds to the error what the agent said.
+func (m *machine) abandon(ctx context.Context, cause error) error {
+	gone := m.process.Gone()
+	kerr := m.Kill(context.WithoutCancel(ctx))
+	said := m.said.Drain()
+	m.Close()
+	if gone {
+		return errors.Join(fmt.Errorf("the agent ended: %s", said), kerr)
+	}
+	return errors.Join(fmt.Errorf("wait for the agent: %w", cause), kerr)
+}
+
+// Kill ends the process; what it started ends with it.
+func (m *machine) Kill(ctx context.Context) error {
+	if err := m.process.Kill(ctx); err != nil {
+		return fmt.Errorf("kill machine %s: %w", m.spec.ID, err)
+	}
+	return nil
+}
+
+// Done is closed when the process is gone.
+func (m *machine) Done() <-chan struct{} { return m.process.Done() }
+
+// Close lets go of the machine.
+func (m *machine) Close() error {
+	m.mu.Lock()
+	closed := m.closed
+	m.closed = true
+	m.mu.Unlock()
+	if closed {
+		return nil
+	}
+	m.hangUp()
+	if m.said != nil {
+		m.said.Close()
+	}
+	return m.process.Close()
+}
