@@ -1,0 +1,323 @@
+// Command bare does by hand, from the same base snapshot, what the platform does for a sandbox: clone disk and memory, start QEMU, wait for
+// the guest's acknowledgement of clock and seed, run /bin/echo. It has a network namespace and a tap ready before it begins, no
+// jail, no API, no database. What the platform takes more than this is the platform's own cost.
+//
+// It prints the QEMU line that it used on stderr and one JSON object with its samples, in milliseconds, on stdout. It needs root, and the
+// snapshot's volume must be able to share extents (btrfs).
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/space-platform/space/api/link"
+
+	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+)
+
+// roundDeadline bounds one sandbox's life.
+const roundDeadline = 60 * time.Second
+
+// samples are the milliseconds of each round.
+type samples struct {
+	Create    []float64 `json:"create_cold_running_ms"` // clone → acknowledgement
+	ExecFirst []float64 `json:"exec_echo_first_ms"`     // the first /bin/echo after it
+	ExecWarm  []float64 `json:"exec_echo_ms"`           // the following ones
+}
+
+func main() {
+	log.SetFlags(0)
+	var b bare
+	var rounds, execs int
+	flag.StringVar(&b.snapshot, "snapshot", "", "directory of a template's base snapshot")
+	flag.StringVar(&b.scratch, "scratch", "", "directory on the same file system for the clones")
+	flag.IntVar(&rounds, "rounds", 10, "how many sandboxes, one after the other")
+	flag.IntVar(&execs, "execs", 5, "how many warm commands in each")
+	flag.Parse()
+	out, err := measure(&b, rounds, execs)
+	if err != nil {
+		log.Fatal("bare: ", err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
+		log.Fatal("bare: ", err)
+	}
+}
+
+func measure(b *bare, rounds, execs int) (samples, error) {
+	var s samples
+	if err := b.prepare(); err != nil {
+		return s, err
+	}
+	defer b.release()
+	for n := range rounds {
+		if err := b.round(n, execs, &s); err != nil {
+			return s, fmt.Errorf("round %d: %w", n+1, err)
+		}
+	}
+	return s, nil
+}
+
+// bare is what's ready before the first round.
+type bare struct {
+	snapshot, scratch string
+	machine           machine
+	namespace         string
+	tap               *os.File
+}
+
+// machine is what the manifest says of the snapshot's shape.
+type machine struct {
+	VMM struct {
+		CPU         string `json:"cpu"`
+		VCPUs       int    `json:"vcpus"`
+		MemoryBytes int64  `json:"memory_bytes"`
+	} `json:"vmm"`
+}
+
+func (b *bare) prepare() error {
+	raw, err := os.ReadFile(filepath.Join(b.snapshot, "manifest.json"))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, &b.machine); err != nil {
+		return fmt.Errorf("read the manifest: %w", err)
+	}
+	b.namespace = fmt.Sprintf("space-bare-%d", os.Getpid())
+	if out, err := exec.Command("ip", "netns", "add", b.namespace).CombinedOutput(); err != nil {
+		return fmt.Errorf("make a network namespace: %w: %s", err, out)
+	}
+	b.tap, err = openTap(b.namespace)
+	if err != nil {
+		b.release()
+	}
+	return err
+}
+
+func (b *bare) release() {
+	if b.tap != nil {
+		b.tap.Close()
+	}
+	if err := exec.Command("ip", "netns", "del", b.namespace).Run(); err != nil {
+		log.Print("bare: remove the network namespace: ", err)
+	}
+}
+
+// round is one sandbox's life.
+func (b *bare) round(n, execs int, s *samples) error {
+	ctx, cancel := context.WithTimeout(context.Background(), roundDeadline)
+	defer cancel()
+	dir, err := os.MkdirTemp(b.scratch, "bare-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	began := time.Now()
+	qemu, l, err := b.create(ctx, dir, n == 0)
+	if qemu != nil {
+		defer func() { qemu.Process.Kill(); qemu.Wait() }()
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	s.Create = append(s.Create, since(began))
+	for i := range execs + 1 {
+		began := time.Now()
+		if err := echo(ctx, l, fmt.Sprintf("ses_bare%d", i)); err != nil {
+			return err
+		}
+		if i == 0 {
+			s.ExecFirst = append(s.ExecFirst, since(began))
+		} else {
+			s.ExecWarm = append(s.ExecWarm, since(began))
+		}
+	}
+	return nil
+}
+
+// create clones the snapshot and starts QEMU on the clone; it returns when the guest has acknowledged.
+func (b *bare) create(ctx context.Context, dir string, show bool) (*exec.Cmd, *link.Link, error) {
+	for _, name := range []string{"disk.img", "mem.img"} {
+		if err := clone(filepath.Join(b.snapshot, name), filepath.Join(dir, name)); err != nil {
+			return nil, nil, err
+		}
+	}
+	state, err := os.Open(filepath.Join(b.snapshot, "state.bin"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer state.Close()
+	monitor, err := listen(filepath.Join(dir, "monitor.sock"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer monitor.Close()
+	port, err := listen(filepath.Join(dir, "link.sock"))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer port.Close()
+	qemu := exec.Command("qemu-system-x86_64", b.line(dir)...)
+	qemu.ExtraFiles = []*os.File{monitor, port, b.tap, state} // 3, 4, 5, 6
+	qemu.Stderr = os.Stderr
+	if show {
+		log.Print(strings.Join(qemu.Args, " "))
+	}
+	if err := qemu.Start(); err != nil {
+		return nil, nil, err
+	}
+	l, err := meet(ctx, dir)
+	return qemu, l, err
+}
+
+// line is the machine of the base snapshot: its devices and their order must be those that it was saved with.
+func (b *bare) line(dir string) []string {
+	m := b.machine.VMM
+	return []string{
+		"-M", "microvm,acpi=on,ioapic2=off,rtc=on,isa-serial=off,memory-backend=ram,suppress-vmdesc=on",
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-accel", "tcg,tb-size=128", "-cpu", m.CPU, "-smp", fmt.Sprint(m.VCPUs), "-m", fmt.Sprintf("%dB", m.MemoryBytes),
+		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,merge=off,dump=off,share=off", m.MemoryBytes, filepath.Join(dir, "mem.img")),
+		"-global", "virtio-mmio.force-legacy=false", "-global", "migration.send-configuration=off",
+		"-chardev", "socket,id=monitor,fd=3,server=on,wait=off", "-mon", "chardev=monitor,mode=control",
+		"-chardev", "socket,id=link,fd=4,server=on,wait=off",
+		"-device", "virtio-serial-device,id=serial,max_ports=2", "-device", "virtserialport,bus=serial.0,chardev=link,nr=1,name=space.link",
+		"-drive", "id=disk,if=none,format=raw,discard=unmap,file=" + filepath.Join(dir, "disk.img"), "-device", "virtio-blk-device,drive=disk",
+		"-netdev", "tap,id=net,fd=5", "-device", "virtio-net-device,netdev=net,mac=06:00:ac:10:00:02",
+		"-object", "rng-builtin,id=rng", "-device", "virtio-rng-device,rng=rng",
+		"-incoming", "fd:6",
+	}
+}
+
+// meet lets the machine run as soon as its state is loaded, and greets the guest.
+func meet(ctx context.Context, dir string) (*link.Link, error) {
+	monitor, err := net.Dial("unix", filepath.Join(dir, "monitor.sock"))
+	if err != nil {
+		return nil, err
+	}
+	defer monitor.Close()
+	if err := resume(ctx, monitor); err != nil {
+		return nil, err
+	}
+	port, err := net.Dial("unix", filepath.Join(dir, "link.sock"))
+	if err != nil {
+		return nil, err
+	}
+	return link.Host(ctx, port, link.Sync{Execution: "exe_bare", Epoch: 1, Adopt: true, Hostname: "bare"})
+}
+
+// resume waits until the incoming state is loaded, then sends cont.
+func resume(ctx context.Context, c net.Conn) error {
+	if d, ok := ctx.Deadline(); ok {
+		c.SetDeadline(d)
+	}
+	in := json.NewDecoder(c)
+	ask := func(command string) (map[string]any, error) {
+		if _, err := fmt.Fprintf(c, `{"execute":%q}`, command); err != nil {
+			return nil, err
+		}
+		for {
+			var answer map[string]any
+			if err := in.Decode(&answer); err != nil {
+				return nil, err
+			}
+			if e, ok := answer["error"]; ok {
+				return nil, fmt.Errorf("%s: %v", command, e)
+			}
+			if r, ok := answer["return"].(map[string]any); ok {
+				return r, nil
+			}
+		}
+	}
+	if _, err := ask("qmp_capabilities"); err != nil {
+		return err
+	}
+	for {
+		r, err := ask("query-migrate")
+		if err != nil {
+			return err
+		}
+		switch r["status"] {
+		case "completed":
+			_, err := ask("cont")
+			return err
+		case "failed":
+			return errors.New("the snapshot can't be loaded")
+		}
+		time.Sleep(time.Millisecond) // QEMU has no event for it here
+	}
+}
+
+// echo runs /bin/echo and reads to its exit.
+func echo(ctx context.Context, l *link.Link, session string) error {
+	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
+		Session: session, Spec: &sessionv1.Spec{Argv: []string{"/bin/echo", "hello"}},
+	}}})
+	if err != nil {
+		return err
+	}
+	s, err := l.Open(ctx, call)
+	if err != nil {
+		return err
+	}
+	defer s.Reset(link.CodeCancelled)
+	for {
+		raw, err := s.Recv(ctx)
+		if err != nil {
+			return err
+		}
+		var m guestv1.FromSession
+		if err := proto.Unmarshal(raw, &m); err != nil {
+			return err
+		}
+		if e := m.GetExit(); e != nil {
+			if e.Code != 0 || e.Offset != uint64(len("hello\n")) {
+				return fmt.Errorf("echo: %v", e)
+			}
+			return nil
+		}
+	}
+}
+
+func listen(path string) (*os.File, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false)
+	defer l.Close()
+	return l.File()
+}
+
+func clone(from, to string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	if err := unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())); err != nil {
+		return fmt.Errorf("clone %s: %w", from, err)
+	}
+	return nil
+}
+
+func since(t time.Time) float64 { return float64(time.Since(t).Microseconds()) / 1000 }

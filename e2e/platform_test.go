@@ -1,0 +1,243 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/cli"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// callDeadline bounds a thing that a test waits for; generous, since software emulation on a loaded machine is slow.
+const callDeadline = 60 * time.Second
+
+// platform is the instance under test.
+var platform struct {
+	instance instance.Instance
+	binary   string // bin/space of this checkout
+	url, key string
+	client   *client.Client
+}
+
+var keep = flag.Bool("keep", false, "leave the platform running after the tests")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	name := os.Getenv("SPACE_E2E_INSTANCE")
+	if name == "" {
+		name = "e2e"
+	}
+	if err := start(name); err != nil {
+		fmt.Fprintln(os.Stderr, "start the platform under test:", err)
+		return 1
+	}
+	code := m.Run()
+	if *keep {
+		return code
+	}
+	if err := remove(name); err != nil {
+		fmt.Fprintln(os.Stderr, "remove the platform under test:", err)
+		return 1
+	}
+	return code
+}
+
+func start(name string) error {
+	binary, err := filepath.Abs("../bin/space")
+	if err != nil {
+		return err
+	}
+	platform.binary = binary
+	for _, args := range [][]string{{"up"}, {"template", "build", "mini"}, {"template", "build", "base"}} {
+		if err := show(append(args, "--instance", name)...); err != nil {
+			return err
+		}
+	}
+	if platform.instance, err = instance.Find(name); err != nil {
+		return err
+	}
+	c, err := cli.Load(cli.Overrides{Instance: name})
+	if err != nil {
+		return err
+	}
+	platform.url, platform.key = c.URL, c.APIKey
+	platform.client, err = client.New(c.URL, c.APIKey)
+	return err
+}
+
+// remove ends the platform; what is left of it after that is an error.
+func remove(name string) error {
+	if err := show("purge", "--yes", "--instance", name); err != nil {
+		return err
+	}
+	return errors.Join(leftovers(platform.instance)...)
+}
+
+// show runs a command of the platform's with its output on ours.
+func show(args ...string) error {
+	cmd := exec.Command(platform.binary, args...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("space %v: %w", args, err)
+	}
+	return nil
+}
+
+// space runs a command of the platform's and returns its output.
+func space(t *testing.T, args ...string) (stdout string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, platform.binary, append(args[:len(args):len(args)], "--instance", platform.instance.Name)...)
+	if cut := index(args, "--"); cut >= 0 {
+		cmd = exec.CommandContext(ctx, platform.binary, append(append(args[:cut:cut], "--instance", platform.instance.Name), args[cut:]...)...)
+	}
+	cmd.Stderr = testWriter{t}
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("space %v: %v", args, err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func index(args []string, s string) int {
+	for i, a := range args {
+		if a == s {
+			return i
+		}
+	}
+	return -1
+}
+
+// testWriter sends a command's messages to the test's log.
+type testWriter struct{ t *testing.T }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", p)
+	return len(p), nil
+}
+
+// create makes a sandbox that lives as long as the test.
+func create(t *testing.T, template string) client.Sandbox {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
+	defer cancel()
+	s, err := platform.client.CreateSandbox(ctx, client.SandboxCreate{Template: template})
+	if err != nil {
+		t.Fatalf("create a sandbox: %v", err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), callDeadline)
+		defer cancel()
+		if err := platform.client.DeleteSandbox(ctx, s.Id); err != nil {
+			t.Errorf("delete the sandbox: %v", err)
+		}
+	})
+	return s
+}
+
+func session(t *testing.T, s client.Sandbox, in client.SessionCreate) client.SessionCreated {
+	t.Helper()
+	created, err := platform.client.CreateSession(t.Context(), s.Id, in)
+	if err != nil {
+		t.Fatalf("create a session: %v", err)
+	}
+	return created
+}
+
+// result is all that a session has said.
+type result struct {
+	stdout, stderr []byte
+	exit           client.Exit
+	lost           *client.Error
+}
+
+// runIn runs a session to its end.
+func runIn(t *testing.T, s client.Sandbox, in client.SessionCreate) result {
+	t.Helper()
+	return follow(t, session(t, s, in), func(client.Event) {})
+}
+
+// follow attaches to a session and reads it to its end; each event is shown to look.
+func follow(t *testing.T, s client.SessionCreated, look func(client.Event)) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
+	defer cancel()
+	var r result
+	for e, err := range platform.client.Attach(ctx, s.Session, s.Attachment) {
+		if err != nil {
+			t.Fatalf("attach: %v", err)
+		}
+		switch e.Type {
+		case client.EventStdout:
+			r.stdout = append(r.stdout, e.Data...)
+		case client.EventStderr:
+			r.stderr = append(r.stderr, e.Data...)
+		case client.EventGap:
+			t.Fatalf("a gap from %d to %d", e.From, e.Offset)
+		case client.EventExit:
+			r.exit = e.Exit
+		case client.EventLost:
+			r.lost = e.Lost
+		}
+		look(e)
+	}
+	return r
+}
+
+func (r result) want(t *testing.T, code int, stdout, stderr string) {
+	t.Helper()
+	if r.lost != nil {
+		t.Fatalf("lost: %v", r.lost)
+	}
+	if r.exit.Code != code || r.exit.Signal != "" || r.exit.Error != "" {
+		t.Errorf("exit %+v, want code %d; stderr %q", r.exit, code, clip(r.stderr))
+	}
+	if string(r.stdout) != stdout {
+		t.Errorf("stdout %q, want %q", clip(r.stdout), clip([]byte(stdout)))
+	}
+	if string(r.stderr) != stderr {
+		t.Errorf("stderr %q, want %q", clip(r.stderr), clip([]byte(stderr)))
+	}
+}
+
+func wantCode(t *testing.T, err error, code string) {
+	t.Helper()
+	var e *client.Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Errorf("error %v, want code %s", err, code)
+	}
+}
+
+// eventually asks until it's so; the thing asked about has no event to wait for.
+func eventually(t *testing.T, within time.Duration, what string, so func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(within); !so(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+	}
+}
+
+func clip(b []byte) []byte { return b[:min(len(b), 400)] }
+
+func ptr[T any](v T) *T { return &v }
+
+func argv(a ...string) *[]string { return &a }
