@@ -70,11 +70,15 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	ses := sessions.New(store, boxes, bell, c.EdgeURL)
 	node := nodesync.NewNode(i.Node(), store, bell)
 	internal := nodesync.NewService(node, ses, nodesync.Peers{Node: i.UID(instance.NodeAPI), Edge: i.UID(instance.Edge)})
+	rpc, err := internal.Listen(i.Socket(instance.API))
+	if err != nil {
+		return err
+	}
 	public := api.New(api.Parts{
 		Keys: store, Sandboxes: boxes, Sessions: ses, Templates: tpls, Operations: ops, Database: store, Node: i.Node(), Version: version,
 	})
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return internal.Serve(ctx, i.Socket(instance.API)) })
+	g.Go(func() error { return internal.Serve(ctx, rpc) })
 	g.Go(func() error { return api.Serve(ctx, l, public) })
 	g.Go(func() error { prune.Run(ctx, store); return nil })
 	return g.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -50,12 +51,13 @@ func NewService(node *Node, resolver Resolver, peers Peers) *Service {
 	return &Service{node: node, resolver: resolver, peers: peers}
 }
 
-// Serve listens on a unix socket until ctx ends, and lets nobody in but the peers.
-func (s *Service) Serve(ctx context.Context, socket string) error {
-	l, err := peer.Listen(socket, s.peers.Node, s.peers.Edge)
-	if err != nil {
-		return err
-	}
+// Listen makes the unix socket that Serve serves, and lets nobody in but the peers.
+func (s *Service) Listen(socket string) (net.Listener, error) {
+	return peer.Listen(socket, s.peers.Node, s.peers.Edge)
+}
+
+// Serve serves a listener that Listen made until ctx ends.
+func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle(controlv1connect.NewControlServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
 	return peer.Serve(ctx, l, mux)

@@ -1,0 +1,258 @@
+package nodesync_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/nodesync"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/wake"
+)
+
+// memory is a store that holds what a test wants of a node.
+type memory struct {
+	mu     sync.Mutex
+	wanted record.Wanted
+	seen   []record.Seen
+	err    error
+}
+
+func (m *memory) Wanted(context.Context, string) (record.Wanted, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wanted, m.err
+}
+
+func (m *memory) Observe(_ context.Context, s record.Seen) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.err != nil {
+		return nil, m.err
+	}
+	m.seen = append(m.seen, s)
+	for _, e := range s.Executions {
+		for i := range m.wanted.Executions {
+			if m.wanted.Executions[i].Route == e.Route {
+				m.wanted.Executions[i].Recorded = e.State
+			}
+		}
+	}
+	return []string{"op_1"}, nil
+}
+
+func (m *memory) want(w ...record.WantedExecution) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wanted.Executions = w
+}
+
+func (m *memory) fail(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}
+
+type answer struct {
+	orders []nodesync.Order
+	err    error
+	after  time.Duration
+}
+
+// bubble is a node's synchronization in which time is the test's.
+type bubble struct {
+	store *memory
+	bell  *wake.Bell
+	node  *nodesync.Node
+}
+
+func newBubble() bubble {
+	b := bubble{store: &memory{}, bell: new(wake.Bell)}
+	b.node = nodesync.NewNode("n", b.store, b.bell)
+	return b
+}
+
+func (b bubble) call(ctx context.Context, r nodesync.Report, hang time.Duration) answer {
+	began := time.Now()
+	orders, err := b.node.Synchronize(ctx, r, hang)
+	return answer{orders: orders, err: err, after: time.Since(began)}
+}
+
+func (b bubble) start(ctx context.Context, r nodesync.Report, hang time.Duration) <-chan answer {
+	out := make(chan answer, 1)
+	go func() { out <- b.call(ctx, r, hang) }()
+	synctest.Wait()
+	return out
+}
+
+func empty() nodesync.Report { return nodesync.Report{Complete: true} }
+
+func running(r space.Route) nodesync.Report {
+	return nodesync.Report{Complete: true, Executions: []nodesync.ExecutionReport{{Route: r, State: space.ExecutionRunning}}}
+}
+
+func TestHangsUntilThereAreOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, route := newBubble(), newRoute()
+		done := b.start(t.Context(), empty(), time.Minute)
+		time.Sleep(time.Second) // the bubble's time
+		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionPending})
+		b.bell.Ring(wake.Node("n"))
+		got := <-done
+		if got.err != nil || len(got.orders) != 1 || got.orders[0].Kind != nodesync.EnsureExecution || got.after != time.Second {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestHangsNoLongerThanAllowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble()
+		for _, x := range []struct{ asked, want time.Duration }{{0, 0}, {-1, 0}, {time.Second, time.Second}, {time.Hour, nodesync.MaxHang}} {
+			if got := b.call(t.Context(), empty(), x.asked); got.err != nil || len(got.orders) > 0 || got.after != x.want {
+				t.Errorf("asked for %s: %+v", x.asked, got)
+			}
+		}
+	})
+}
+
+// TestMissedWakeUp changes what is wanted without a word, as another process would.
+func TestMissedWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble()
+		done := b.start(t.Context(), empty(), time.Minute)
+		b.store.want(record.WantedExecution{Route: newRoute(), Wanted: true, Recorded: space.ExecutionPending})
+		if got := <-done; got.err != nil || len(got.orders) != 1 || got.after > 2*time.Second {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestNewerCallTakesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, route := newBubble(), newRoute()
+		older := b.start(t.Context(), empty(), time.Minute)
+		newer := b.start(t.Context(), running(route), time.Second)
+		if got := <-older; space.CodeOf(got.err) != space.CodeConflict || got.after != 0 {
+			t.Errorf("the older call: %+v", got)
+		}
+		if got := <-newer; got.err != nil || len(got.orders) != 1 || got.orders[0].Kind != nodesync.RemoveExecution {
+			t.Errorf("the newer call: %+v", got)
+		}
+	})
+}
+
+func TestCallerGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := b.start(ctx, empty(), time.Minute)
+		cancel()
+		if got := <-done; !errors.Is(got.err, context.Canceled) || got.after != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// TestOrdersAreRepeated has a node that doesn't seem to have heard an order, and then one that is at work on it.
+func TestOrdersAreRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, route := newBubble(), newRoute()
+		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionPending})
+		if got := b.call(t.Context(), empty(), time.Minute); got.after != 0 || len(got.orders) != 1 {
+			t.Errorf("at first: %+v", got)
+		}
+		if got := b.call(t.Context(), empty(), time.Minute); got.after == 0 || got.after > time.Second || len(got.orders) != 1 {
+			t.Errorf("unheard: %+v", got)
+		}
+		atWork := nodesync.Report{Complete: true, Executions: []nodesync.ExecutionReport{{Route: route, State: space.ExecutionPending}}}
+		if got := b.call(t.Context(), atWork, time.Minute); got.after < time.Second || len(got.orders) != 1 {
+			t.Errorf("at work: %+v", got)
+		}
+	})
+}
+
+// TestAbsenceIsAskedTwice has a machine vanish: the call returns at once for another report, and only that makes it lost.
+func TestAbsenceIsAskedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, route := newBubble(), newRoute()
+		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionRunning})
+		news, stop := b.bell.Listen(route.Sandbox)
+		defer stop()
+		if got := b.call(t.Context(), empty(), time.Minute); got.err != nil || got.after != 0 || len(got.orders) > 0 {
+			t.Errorf("at first: %+v", got)
+		}
+		if got := b.call(t.Context(), running(route), time.Second); got.err != nil || got.after != time.Second {
+			t.Errorf("it was there after all: %+v", got)
+		}
+		b.call(t.Context(), empty(), time.Minute)
+		select {
+		case <-news:
+			t.Error("news of a machine that was absent once")
+		default:
+		}
+		b.call(t.Context(), empty(), time.Second)
+		<-news
+		last := b.store.seen[len(b.store.seen)-1].Executions
+		if len(last) != 1 || last[0].State != space.ExecutionLost || last[0].Error == nil {
+			t.Errorf("seen: %+v", last)
+		}
+	})
+}
+
+// TestDeletedWhileItHangs deletes a machine that the node hasn't got: a fresh report is needed to say that it's gone.
+func TestDeletedWhileItHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, route := newBubble(), newRoute()
+		done := b.start(t.Context(), empty(), time.Minute)
+		b.store.want(record.WantedExecution{Route: route, Recorded: space.ExecutionPending})
+		b.bell.Ring(wake.Node("n"))
+		if got := <-done; got.err != nil || got.after != 0 || len(got.orders) > 0 {
+			t.Errorf("%+v", got)
+		}
+		b.call(t.Context(), empty(), 0)
+		if last := b.store.seen[len(b.store.seen)-1].Executions; len(last) != 1 || last[0].State != space.ExecutionGone {
+			t.Errorf("seen: %+v", last)
+		}
+	})
+}
+
+func TestNodeIsSeenNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble()
+		for range 60 {
+			b.call(t.Context(), empty(), time.Second)
+		}
+		if n := len(b.store.seen); n < 3 || n > 5 {
+			t.Errorf("recorded %d times within a minute", n)
+		}
+		before := len(b.store.seen)
+		changed := empty()
+		changed.Facts.Driver = "qemu"
+		b.call(t.Context(), changed, 0)
+		if len(b.store.seen) != before+1 || b.store.seen[before].Facts.Driver != "qemu" {
+			t.Error("another driver wasn't recorded at once")
+		}
+	})
+}
+
+// TestStoreFails has the database away for a moment: the report isn't lost, since the node sends it again.
+func TestStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, route := newBubble(), newRoute()
+		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionPending})
+		b.store.fail(space.Errorf(space.CodeUnavailable, "away"))
+		if got := b.call(t.Context(), running(route), time.Minute); space.CodeOf(got.err) != space.CodeUnavailable {
+			t.Errorf("%+v", got)
+		}
+		b.store.fail(nil)
+		ended, stop := b.bell.Listen("op_1")
+		defer stop()
+		b.call(t.Context(), running(route), 0)
+		<-ended
+	})
+}
