@@ -1,0 +1,212 @@
+//go:build vm
+
+package host_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	space "github.com/space-platform/space"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+)
+
+// TestHost is the life of a node: one daemon after the other, with real machines.
+func TestHost(t *testing.T) {
+	r := newRig(t)
+	began := time.Now()
+	mini := r.template("mini")
+	t.Logf("mini was built in %s", time.Since(began))
+	for _, story := range []struct {
+		name string
+		run  func(t *testing.T, r *rig, template string)
+	}{
+		{"a sandbox runs commands", sandboxRuns},
+		{"a killed machine is lost within two seconds", killedMachine},
+		{"a killed daemon loses no byte", killedDaemon},
+		{"a stopped daemon says goodbye and comes back", stoppedDaemon},
+		{"a machine that dies while nobody watches is lost", diesUnwatched},
+		{"clones differ", clonesDiffer},
+		{"creation is fast", fastCreation},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			outer := r.t
+			r.t = t
+			defer func() { r.t = outer }()
+			story.run(t, r, mini)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func sandboxRuns(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	if got := r.run(route, "/bin/sh", "-c", "id -u; echo $HOME; hostname"); got != "1000\n/home/user\nsandbox\n" {
+		t.Errorf("it printed %q", got)
+	}
+	r.run(route, "/bin/sh", "-c", "echo kept > file")
+	if got := r.run(route, "/bin/cat", "file"); got != "kept\n" {
+		t.Errorf("a second command read %q", got)
+	}
+	r.ensure(mini, route)
+	r.remove(route)
+	r.remove(route)
+}
+
+func killedMachine(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	c := r.client(route, "/bin/sh", "-c", "echo up; sleep 600")
+	attached, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- c.attach(t.Context(), func(n int) {
+			if n == len("up\n") && c.last.GetOutput() != nil {
+				close(attached)
+			}
+		})
+	}()
+	<-attached
+	for _, pid := range r.machines() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if got := c.last.GetLost().GetError().GetCode(); got != string(space.CodeExecutionLost) {
+		t.Errorf("the client's last event is %v", c.last)
+	}
+	r.await("the loss", 2*time.Second, func(w *hostv1.WatchResponse) bool {
+		return w.GetExecutions()[0].GetState() == string(space.ExecutionLost) && w.GetExecutions()[0].GetError() != nil
+	})
+	t.Logf("lost after %s", time.Since(began))
+	if left := r.machines(); len(left) > 0 {
+		t.Errorf("machines %v still run", left)
+	}
+	r.remove(route)
+}
+
+// numbers is what a shell prints that counts to n.
+func numbers(n int) []byte {
+	var b bytes.Buffer
+	for i := 1; i <= n; i++ {
+		fmt.Fprintln(&b, i)
+	}
+	return b.Bytes()
+}
+
+// counter is a command that prints numbers, slowly enough to be interrupted.
+const counter = "i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; [ $((i%%50)) -ne 0 ] || usleep 20000; done; exit 7"
+
+func killedDaemon(t *testing.T, r *rig, mini string) {
+	const n = 5000
+	route := r.route()
+	r.ensure(mini, route)
+	c := r.client(route, "/bin/sh", "-c", fmt.Sprintf(counter, n))
+	want := numbers(n)
+	for _, until := range []int{100, len(want) / 3, len(want) / 2} {
+		err := c.attach(t.Context(), func(got int) {
+			if got >= until {
+				r.process.Process.Kill()
+			}
+		})
+		if err == nil {
+			t.Fatalf("the stream ended by itself with %v", c.last)
+		}
+		r.kill()
+		r.start()
+	}
+	if err := c.attach(t.Context(), func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	if c.last.GetExit().GetCode() != 7 {
+		t.Errorf("the last event is %v", c.last)
+	}
+	if !bytes.Equal(c.data, want) {
+		t.Errorf("got %d bytes, want %d", len(c.data), len(want))
+	}
+	r.remove(route)
+}
+
+func stoppedDaemon(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	c := r.client(route, "/bin/sh", "-c", "echo up; sleep 3; echo done")
+	up, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		<-up
+		r.stop()
+	}()
+	if err := c.attach(t.Context(), func(n int) {
+		if n == len("up\n") && c.last.GetOutput() != nil {
+			close(up)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	if c.last.GetEnded().GetReason() != "shutting_down" {
+		t.Errorf("the last event is %v", c.last)
+	}
+	r.start()
+	if err := c.attach(t.Context(), func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	if string(c.data) != "up\ndone\n" || c.last.GetExit() == nil {
+		t.Errorf("got %q, then %v", c.data, c.last)
+	}
+	r.remove(route)
+}
+
+func diesUnwatched(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	r.kill()
+	for _, pid := range r.machines() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.start()
+	r.await("the loss", 2*time.Second, func(w *hostv1.WatchResponse) bool {
+		return w.GetExecutions()[0].GetState() == string(space.ExecutionLost)
+	})
+	r.remove(route)
+}
+
+func clonesDiffer(t *testing.T, r *rig, mini string) {
+	seen := map[string]bool{}
+	for range 3 {
+		route := r.route()
+		r.ensure(mini, route)
+		defer r.remove(route)
+		seen[r.run(route, "/bin/sh", "-c", "head -c 16 /dev/urandom | od -An -tx1")] = true
+		out := strings.TrimSpace(r.run(route, "/bin/date", "+%s"))
+		var at int64
+		if _, err := fmt.Sscan(out, &at); err != nil || time.Since(time.Unix(at, 0)).Abs() > 5*time.Second {
+			t.Errorf("its clock says %s", out)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("three clones drew %d different numbers", len(seen))
+	}
+}
+
+func fastCreation(t *testing.T, r *rig, mini string) {
+	var times []time.Duration
+	for range 10 {
+		route := r.route()
+		times = append(times, r.ensure(mini, route))
+		r.remove(route)
+	}
+	slices.Sort(times)
+	t.Logf("ensure → running: median %s, min %s, max %s", times[len(times)/2], times[0], times[len(times)-1])
+}
