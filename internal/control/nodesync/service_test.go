@@ -43,13 +43,15 @@ func serve(t *testing.T, store nodesync.Store, resolver nodesync.Resolver, peers
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- service.Serve(ctx, l) }()
+	client := peer.Client(socket, os.Geteuid())
 	t.Cleanup(func() {
+		client.CloseIdleConnections()
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
 	})
-	return controlv1connect.NewControlServiceClient(peer.Client(socket, os.Geteuid()), "http://control")
+	return controlv1connect.NewControlServiceClient(client, "http://control")
 }
 
 const nobody = 65534

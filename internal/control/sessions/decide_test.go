@@ -1,0 +1,50 @@
+package sessions
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// TestDecide draws what a token can open and holds every decision to the rules that must hold whatever else is so.
+func TestDecide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		current := rapid.SampledFrom([]string{"exe_1", "exe_2"}).Draw(t, "current")
+		target := record.Target{
+			Session: record.Session{
+				ID:        rapid.SampledFrom([]string{"ses_1", "ses_2"}).Draw(t, "token's session"),
+				Execution: rapid.SampledFrom([]string{"", "exe_1", "exe_2"}).Draw(t, "session's execution"),
+			},
+			Sandbox: "sbx_1", Desired: rapid.SampledFrom([]record.Desired{record.DesiredRunning, record.DesiredDeleted}).Draw(t, "desired"),
+			Execution: record.Execution{Route: space.Route{Execution: current}, Observed: rapid.SampledFrom([]space.ExecutionState{
+				space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost, space.ExecutionGone,
+			}).Draw(t, "observed")},
+			Expired: rapid.Bool().Draw(t, "expired"), Revoked: rapid.Bool().Draw(t, "revoked"),
+		}
+		next, err := decide(target, "ses_1")
+		fresh := !target.Expired && !target.Revoked && target.Session.ID == "ses_1"
+		runs := target.Desired == record.DesiredRunning && target.Execution.Observed == space.ExecutionRunning
+		starts := target.Desired == record.DesiredRunning && target.Execution.Observed == space.ExecutionPending
+		unfixed, same := target.Session.Execution == "", target.Session.Execution == current
+		for _, rule := range []struct {
+			name string
+			want bool
+			got  bool
+		}{
+			{"opens", fresh && runs && same, next == stepOpen},
+			{"fixes", fresh && runs && unfixed, next == stepFix},
+			{"waits", fresh && starts && (unfixed || same), next == stepWait},
+			{"another session's token is refused", !target.Revoked && target.Session.ID != "ses_1", space.CodeOf(err) == space.CodeForbidden},
+			{"a revoked token isn't known", target.Revoked, space.CodeOf(err) == space.CodeUnauthenticated},
+			{"another execution's session is lost", fresh && !unfixed && !same, space.CodeOf(err) == space.CodeSessionLost},
+			{"an error or a step", true, (err == nil) != (next == 0)},
+		} {
+			if rule.want != rule.got {
+				t.Fatalf("%s: want %v, got step %d, error %v", rule.name, rule.want, next, err)
+			}
+		}
+	})
+}
