@@ -8,7 +8,8 @@ GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 INSTANCE ?= demo
 FILE ?= examples/hello.py
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+# No stamp by the tool: a template is made with one spaced-guest, and must not be built anew because of a commit that left it alone.
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
 TEST_INSTANCE := maketest
 VM_PACKAGES = $(shell grep -rl --include=*_test.go '^//go:build vm' internal cmd 2>/dev/null | xargs -r -n1 dirname | sort -u | sed "s,^,./,")
 
@@ -21,8 +22,8 @@ tools:
 
 build: tools ## build bin/space and bin/spaced-guest
 	@mkdir -p bin
-	@$(BUILD) -o bin/space ./cmd/space
-	@$(BUILD) -o bin/spaced-guest ./cmd/spaced-guest
+	@$(BUILD) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/space ./cmd/space
+	@$(BUILD) -ldflags "-s -w" -o bin/spaced-guest ./cmd/spaced-guest
 
 demo: build ## start a platform and run FILE (a Python file) in a sandbox of it
 	@hack/demo "$(INSTANCE)" "$(FILE)"

@@ -29,10 +29,7 @@ func templateBuildCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := awaitBuild(cmd.Context(), c, op, args[0], cmd.ErrOrStderr()); err != nil {
-			return err
-		}
-		t, err := c.GetTemplate(cmd.Context(), args[0])
+		t, err := awaitBuild(cmd.Context(), c, op, args[0], cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -41,33 +38,57 @@ func templateBuildCommand(n *connection) *cobra.Command {
 	return c
 }
 
-// awaitBuild waits for a build and tells each new step of it: a line each, since a build takes minutes.
-func awaitBuild(ctx context.Context, c *client.Client, op client.Operation, name string, tell io.Writer) error {
-	p := startProgress(tell, "building template "+name)
-	defer p.end()
-	for last := ""; op.Status == gen.OperationStatusRunning; {
+// awaitBuild waits for the end of a build, and tells each new step of it. The template itself says whether it's over: a node makes one
+// anew by itself when it has another kernel or guest than the one with which the template was made.
+func awaitBuild(ctx context.Context, c *client.Client, op client.Operation, name string, tell io.Writer) (client.Template, error) {
+	w := &buildWatch{name: name, tell: tell, progress: startProgress(tell, "building template "+name)}
+	defer w.progress.end()
+	for op.Status == gen.OperationStatusRunning {
 		var err error
 		if op, err = c.GetOperation(ctx, op.Id, buildPoll); err != nil {
-			return err
+			return client.Template{}, err
 		}
-		if step := buildStep(op); step != "" && step != last {
-			last = step
-			p.say("building template " + name + ": " + step)
-			if !isTerminal(tell) {
-				fmt.Fprintf(tell, "building template %s: %s\n", name, step)
-			}
-		}
+		w.see(op.Template)
 	}
-	_, err := c.Await(ctx, op)
-	if err != nil {
-		return fmt.Errorf("build template %s: %w", name, err)
+	if _, err := c.Await(ctx, op); err != nil {
+		return client.Template{}, fmt.Errorf("build template %s: %w", name, err)
 	}
-	return nil
+	return w.settled(ctx, c)
 }
 
-func buildStep(op client.Operation) string {
-	if op.Template == nil || op.Template.Progress == nil {
-		return ""
+// buildWatch tells people how a build goes: on a terminal in one line that changes, elsewhere in a line for each step.
+type buildWatch struct {
+	name     string
+	tell     io.Writer
+	progress *progress
+	last     string
+}
+
+func (w *buildWatch) see(t *client.Template) {
+	if t == nil || t.Progress == nil || *t.Progress == "" || *t.Progress == w.last {
+		return
 	}
-	return *op.Template.Progress
+	w.last = *t.Progress
+	w.progress.say("building template " + w.name + ": " + w.last)
+	if !isTerminal(w.tell) {
+		fmt.Fprintf(w.tell, "building template %s: %s\n", w.name, w.last)
+	}
+}
+
+// settled returns the template when it isn't being built.
+func (w *buildWatch) settled(ctx context.Context, c *client.Client) (client.Template, error) {
+	tick := time.NewTicker(buildPoll)
+	defer tick.Stop()
+	for {
+		t, err := c.GetTemplate(ctx, w.name)
+		if err != nil || t.State != gen.TemplateStateBuilding {
+			return t, err
+		}
+		w.see(&t)
+		select {
+		case <-ctx.Done():
+			return t, ctx.Err()
+		case <-tick.C:
+		}
+	}
 }
