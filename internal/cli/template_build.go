@@ -81,8 +81,13 @@ func (w *buildWatch) settled(ctx context.Context, c *client.Client) (client.Temp
 	defer tick.Stop()
 	for {
 		t, err := c.GetTemplate(ctx, w.name)
-		if err != nil || t.State != gen.TemplateStateBuilding {
+		switch {
+		case err != nil || t.State == gen.TemplateStateReady:
 			return t, err
+		case t.State == gen.TemplateStateFailed && t.Error != nil:
+			return t, ErrorWithHint(t.Error.Code, "run the command again to build it anew", "build template %s: %s", w.name, detail(t))
+		case t.State == gen.TemplateStateFailed:
+			return t, ErrorWithHint("internal", hints["internal"], "build template %s: it failed", w.name)
 		}
 		w.see(&t)
 		select {
