@@ -51,7 +51,7 @@ func (p *Process) Dial(ctx context.Context, path string) (*net.UnixConn, error) 
 	defer cancel()
 	var last error // why the try before didn't succeed
 	for wait := dialFirst; ; wait = min(2*wait, dialSlowest) {
-		c, err := p.try(ctx, path)
+		c, err := p.try(path)
 		switch {
 		case err == nil:
 			return c, nil
@@ -76,13 +76,11 @@ func passing(err error) bool {
 }
 
 // try connects once. The process is looked at after the connection's credentials: while it lives, its pid is nobody else's.
-func (p *Process) try(ctx context.Context, path string) (*net.UnixConn, error) {
-	var d net.Dialer
-	nc, err := d.DialContext(ctx, "unix", path)
+func (p *Process) try(path string) (*net.UnixConn, error) {
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"}) // which never waits
 	if err != nil {
 		return nil, err
 	}
-	c := nc.(*net.UnixConn)
 	cred, err := peer.Credentials(c)
 	if err == nil && (int(cred.Pid) != p.id.PID || int(cred.Uid) != p.uid) {
 		err = fmt.Errorf("%w: pid %d, uid %d", errStranger, cred.Pid, cred.Uid)

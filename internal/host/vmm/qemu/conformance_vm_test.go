@@ -9,24 +9,31 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/space-platform/space/internal/host/cgroup"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
+	"github.com/space-platform/space/internal/host/vmm/selftest"
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
 	"github.com/space-platform/space/internal/instance"
 )
 
-func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclosure) vmmtest.Fixture {
+func driver(t *testing.T) *qemu.Driver {
 	t.Helper()
 	d, err := qemu.New(t.Context(), qemu.Config{Acceleration: "tcg"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclosure) vmmtest.Fixture {
+	t.Helper()
 	return vmmtest.Fixture{
-		Driver: d, Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, Initrd: k.Initrd,
+		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, Initrd: k.Initrd,
 		Disk: vmmtest.Image(t), KeepsState: true, Enclosure: enclosure,
 	}
 }
@@ -78,5 +85,25 @@ func jailed(t *testing.T) func(*testing.T) vmm.Enclosure {
 			}
 		})
 		return e
+	}
+}
+
+func TestSelfTest(t *testing.T) {
+	k := vmmtest.Kernel(t)
+	enclosure := jailed(t)
+	test := selftest.Test{
+		Driver: driver(t), Kernel: k.Vmlinux, Initrd: k.Initrd, Dir: t.TempDir(),
+		Enclose: func(context.Context) (vmm.Enclosure, func() error, error) {
+			return enclosure(t), func() error { return nil }, nil
+		},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := test.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	test.Initrd = "/usr/bin/true" // no initramfs: the kernel panics, and the machine ends with it
+	if err := test.Run(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("a guest that can't boot: %v", err)
 	}
 }

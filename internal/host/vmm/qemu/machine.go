@@ -21,14 +21,40 @@ type machine struct {
 	said    *monitor.Said // nil if another life of the daemon started the machine
 	turn    chan struct{} // held by the one operation that uses the monitor
 
+	released chan struct{}  // closed by Close
+	reporter sync.WaitGroup // report's goroutine
+
 	mu     sync.Mutex
 	qmp    *qmp.Client // nil if there's no conversation
 	guest  net.Conn    // the last DialGuest's
 	closed bool
+	killed bool // by us
 }
 
 func newMachine(p *monitor.Process, said *monitor.Said, s spec) *machine {
-	return &machine{spec: s, process: p, said: said, turn: make(chan struct{}, 1)}
+	m := &machine{spec: s, process: p, said: said, turn: make(chan struct{}, 1), released: make(chan struct{})}
+	m.reporter.Go(m.report)
+	return m
+}
+
+// report logs what QEMU said last if it ended by itself.
+func (m *machine) report() {
+	select {
+	case <-m.process.Done():
+	case <-m.released:
+		return
+	}
+	m.mu.Lock()
+	killed := m.killed
+	m.mu.Unlock()
+	if killed {
+		return
+	}
+	said := ""
+	if m.said != nil {
+		said = m.said.Drain()
+	}
+	slog.Warn("QEMU ended by itself", "machine", m.spec.ID, "said", said)
 }
 
 // Recover re-attaches to a machine.
@@ -206,6 +232,9 @@ func (m *machine) abandon(ctx context.Context, cause error) error {
 
 // Kill ends QEMU.
 func (m *machine) Kill(ctx context.Context) error {
+	m.mu.Lock()
+	m.killed = true
+	m.mu.Unlock()
 	if err := m.process.Kill(ctx); err != nil {
 		return fmt.Errorf("kill machine %s: %w", m.spec.ID, err)
 	}
@@ -224,6 +253,8 @@ func (m *machine) Close() error {
 	if closed {
 		return nil
 	}
+	close(m.released)
+	m.reporter.Wait()
 	m.hangUp()
 	if q != nil {
 		q.Close()

@@ -28,7 +28,7 @@ const incomingInterval = time.Millisecond
 
 // Boot starts a machine with a kernel.
 func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
-	l := d.line(e, b.Shape, b.Disk)
+	l := d.Line(e, b.Shape, b.Disk)
 	l.Kernel, l.Initrd = kernelPath, initrdPath
 	l.Append = kernelArgs(d.config.Acceleration, d.tscKHz, b.Args)
 	bind := map[string]vmm.Source{
@@ -43,7 +43,7 @@ func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Mac
 
 // Load starts a machine from a snapshot.
 func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Machine, error) {
-	l := d.line(e, s.Shape, s.Disk)
+	l := d.Line(e, s.Shape, s.Disk)
 	if err := compare(s.Manifest, d.manifest(l)); err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
 	}
@@ -58,8 +58,9 @@ func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Mac
 	return m, nil
 }
 
-// line is what a boot and a load of a machine have in common.
-func (d *Driver) line(e vmm.Enclosure, s vmm.Shape, disk string) Line {
+// Line is what a boot and a load of a machine have in common. A benchmark that starts QEMU by hand begins with it, and puts its own paths and
+// descriptors in.
+func (d *Driver) Line(e vmm.Enclosure, s vmm.Shape, disk string) Line {
 	l := Line{Name: e.ID, Acceleration: d.config.Acceleration, Shape: s, Memory: memoryPath, ReadOnly: d.readOnlyMemory()}
 	if disk != "" {
 		l.Disk = diskPath
