@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,12 +156,17 @@ func TestNoDescriptorLeaksAndTheGivenOnesArrive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	p, err := e.Starter.Start(t.Context(), vmm.Command{Path: "/usr/bin/sleep", Args: []string{"600"}, Files: []*os.File{w}})
+	p, err := e.Starter.Start(t.Context(), vmm.Command{
+		Path: "/usr/bin/sh", Args: []string{"-c", "exec >&3; echo up; kill -STOP $$"}, Files: []*os.File{w},
+	})
 	w.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.PIDFD.Close()
+	if _, err := r.Read(make([]byte, 3)); err != nil { // the loader has closed its files by then
+		t.Fatal(err)
+	}
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.PID))
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +178,7 @@ func TestNoDescriptorLeaksAndTheGivenOnesArrive(t *testing.T) {
 		got = append(got, filepath.Base(l)+" "+kind)
 	}
 	slices.Sort(got)
-	if want := []string{"0 /dev/null", "1 /dev/null", "2 /dev/null", "3 pipe"}; !slices.Equal(got, want) {
+	if want := []string{"0 /dev/null", "1 pipe", "2 /dev/null", "3 pipe"}; !slices.Equal(got, want) {
 		t.Errorf("descriptors %v, want %v", got, want)
 	}
 }
@@ -297,6 +303,40 @@ func TestAnotherLifeFindsWhatIsThere(t *testing.T) {
 	found := next.Find(known)
 	if got := output(t, found, "echo again", nil); got != "again\n" {
 		t.Errorf("the enclosure that was found again ran a program with output %q", got)
+	}
+}
+
+func TestManyAtOnceDoNotDisturbEachOther(t *testing.T) {
+	j := setup(t)
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			s := spec(n)
+			e, err := j.Enclose(t.Context(), s)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			p, err := e.Starter.Start(t.Context(), vmm.Command{Path: "/usr/bin/sleep", Args: []string{"600"}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer p.PIDFD.Close()
+			if uid, err := proc.UID(p.PID); err != nil || uid != s.UID {
+				t.Errorf("machine %d runs as %d, %v, want %d", n, uid, err, s.UID)
+			}
+			if err := j.Remove(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if left, err := j.Leftovers(nil); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if wd, err := os.Readlink("/proc/self/root"); err != nil || wd != "/" {
+		t.Errorf("this process's own root is %s, %v", wd, err)
 	}
 }
 

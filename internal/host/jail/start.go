@@ -18,7 +18,7 @@ import (
 )
 
 // environment is all that a program gets of it.
-var environment = []string{"PATH=/usr/bin", "LANG=C.UTF-8"}
+var environment = []string{"PATH=/usr/bin", "LC_ALL=C"}
 
 // starter runs programs in one enclosure.
 type starter struct {

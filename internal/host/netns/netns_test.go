@@ -109,6 +109,9 @@ func TestEveryFrameOfTheGuestIsDroppedAndCounted(t *testing.T) {
 	if _, err := netns.OpenTap(netns.Path(name), "tap0"); err == nil {
 		t.Error("a second descriptor was attached")
 	}
+	if _, err := netns.OpenTap(netns.Path(name), "tap1"); err == nil {
+		t.Error("a tap that wasn't there was opened")
+	}
 }
 
 func TestTheFilterOutlivesTheDescriptor(t *testing.T) {

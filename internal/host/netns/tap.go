@@ -2,6 +2,7 @@ package netns
 
 import (
 	"fmt"
+	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,9 @@ func OpenTap(path, name string) (*os.File, error) {
 	var f *os.File
 	err := thread.Run(func() error {
 		if err := Enter(path); err != nil {
+			return err
+		}
+		if _, err := net.InterfaceByName(name); err != nil { // to attach would make one, without a filter
 			return err
 		}
 		fd, err := attach(name)
