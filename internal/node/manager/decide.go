@@ -76,14 +76,11 @@ type seen struct {
 // observe is the record after a Watch message that has s about it; s is nil if the message doesn't name the execution, which means
 // that the host has nothing of it.
 func observe(r record, s *seen, now time.Time) record {
-	if r.Removed {
-		r.Removed = s == nil // shown again: the removal isn't finished
-		return r
-	}
 	if s == nil {
 		return absent(r, now)
 	}
-	if final(r.State) || s.State == r.State || s.State == space.ExecutionPending || s.State == space.ExecutionGone {
+	r.Removed = false // if it was a tombstone: the removal isn't finished
+	if final(r.State) || s.State == r.State || s.State != space.ExecutionRunning && !final(s.State) {
 		return r
 	}
 	r.State, r.Err, r.Since = s.State, s.Err, s.Since
@@ -105,11 +102,7 @@ func absent(r record, now time.Time) record {
 // adopt is the record of an execution that the host has and nobody ordered here. It's reported like any other, and the control plane
 // orders its removal if it doesn't want it.
 func adopt(s seen, now time.Time) record {
-	r := record{Route: s.Route, Wanted: wantRunning, State: s.State, Err: s.Err, Since: s.Since}
-	if r.Since.IsZero() {
-		r.Since = now
-	}
-	return r
+	return observe(record{Route: s.Route, Wanted: wantRunning, State: space.ExecutionPending, Since: now}, &s, now)
 }
 
 // fail is the record after the host refused EnsureExecution for good.

@@ -1,0 +1,266 @@
+package manager
+
+import (
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// world is everything around one table, without time: what the control plane wants, what the host has, and what is on its way between
+// them. Its steps are the things that can happen, in any order.
+type world struct {
+	t    *rapid.T
+	path string
+	*table
+
+	routes  map[string]space.Route
+	wanted  map[string]bool // by execution; false after it was ordered to be removed, for good
+	told    map[string]bool // the control plane has heard that it's gone
+	known   map[string]bool // the control plane has heard of another state than pending
+	host    map[string]space.ExecutionState
+	made    map[string]int
+	calls   []string // EnsureExecution under way on the host, which outlives its caller
+	watched []*hostv1.WatchResponse
+	answers []modelAnswer // of calls, in their order
+}
+
+type modelAnswer struct {
+	orders []*controlv1.Order
+	rep    report
+}
+
+func newWorld(t *rapid.T, path string) *world {
+	w := &world{t: t, path: path, routes: map[string]space.Route{}, wanted: map[string]bool{}, told: map[string]bool{}, known: map[string]bool{},
+		host: map[string]space.ExecutionState{}, made: map[string]int{}}
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	table, err := openTable(w.path, nodeName)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	table.store.db.NoSync = true // the process dies here, never the machine
+	w.table = table
+}
+
+func (w *world) must(err error) {
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) pick(label string, from []string) string {
+	if len(from) == 0 {
+		w.t.Skip("none")
+	}
+	slices.Sort(from)
+	return rapid.SampledFrom(from).Draw(w.t, label)
+}
+
+func (w *world) Create(*rapid.T) {
+	if len(w.routes) >= 4 {
+		w.t.Skip("enough")
+	}
+	r := newRoute()
+	w.routes[r.Execution], w.wanted[r.Execution] = r, true
+}
+
+func (w *world) Delete(*rapid.T) {
+	var ids []string
+	for id, wanted := range w.wanted {
+		if wanted {
+			ids = append(ids, id)
+		}
+	}
+	w.wanted[w.pick("delete", ids)] = false
+}
+
+// Call is a report that arrives, and an answer that sets out. At most two are under way.
+func (w *world) Call(*rapid.T) {
+	if len(w.answers) >= 2 {
+		w.t.Skip("two calls are under way")
+	}
+	rep := w.report()
+	a := modelAnswer{rep: rep}
+	for id, r := range w.routes {
+		there := reported(rep.msg, id)
+		w.known[id] = w.known[id] || there != nil && there.GetState() != string(space.ExecutionPending)
+		switch {
+		case w.wanted[id] && there == nil && rep.msg.GetComplete() && !w.known[id]:
+			a.orders = append(a.orders, ensureOrder(r))
+		case !w.wanted[id] && there != nil:
+			a.orders = append(a.orders, removeOrder(r))
+		case !w.wanted[id] && there == nil && rep.msg.GetComplete():
+			w.told[id] = true
+		}
+	}
+	w.answers = append(w.answers, a)
+}
+
+func (w *world) Answer(*rapid.T) {
+	if len(w.answers) == 0 {
+		w.t.Skip("none")
+	}
+	a := w.answers[0]
+	w.answers = w.answers[1:]
+	_, err := w.obey(a.orders, a.rep)
+	w.must(err)
+}
+
+func (w *world) LoseAnswer(*rapid.T) {
+	if len(w.answers) == 0 {
+		w.t.Skip("none")
+	}
+	w.answers = w.answers[1:]
+}
+
+// Work does what a record lacks, as its worker would. A removal has the host end an EnsureExecution that is still under way; at worst one
+// that hasn't made anything yet slips through, and the host shows its machine after the removal.
+func (w *world) Work(*rapid.T) {
+	var ids []string
+	for id := range w.routes {
+		if act, _, _ := w.lacks(id); act != actNone {
+			ids = append(ids, id)
+		}
+	}
+	id := w.pick("work", ids)
+	if act, _, _ := w.lacks(id); act == actEnsure {
+		w.calls = append(w.calls, id)
+		return
+	}
+	if w.made[id] > 0 || rapid.Bool().Draw(w.t, "calls end") {
+		w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
+	}
+	delete(w.host, id)
+	if rapid.Bool().Draw(w.t, "the answer arrives") {
+		w.must(w.removed(id))
+	}
+}
+
+// Ensure has the host finish a call, whoever still waits for it.
+func (w *world) Ensure(*rapid.T) {
+	id := w.pick("ensure", slices.Clone(w.calls))
+	w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
+	if w.host[id] == "" {
+		w.host[id] = space.ExecutionRunning
+		w.made[id]++
+	}
+	if w.made[id] > 1 {
+		w.t.Fatalf("%s was made twice", id)
+	}
+}
+
+func (w *world) Die(*rapid.T) {
+	w.host[w.pick("die", slices.Collect(maps.Keys(w.host)))] = space.ExecutionLost
+}
+
+// Forget has the host lose an execution that it has shown to run; it was restarted without its records, so its calls are over too.
+func (w *world) Forget(*rapid.T) {
+	var ids []string
+	for id := range w.host {
+		if _, r, _ := w.lacks(id); r.State == space.ExecutionRunning {
+			ids = append(ids, id)
+		}
+	}
+	delete(w.host, w.pick("forget", ids))
+	w.calls = nil
+}
+
+func (w *world) Show(*rapid.T) {
+	m := &hostv1.WatchResponse{}
+	for id, s := range w.host {
+		m.Executions = append(m.Executions, &controlv1.ExecutionReport{Route: peer.RouteMessage(w.routes[id]), State: string(s)})
+	}
+	w.watched = append(w.watched, m)
+}
+
+func (w *world) Watch(*rapid.T) {
+	if len(w.watched) == 0 {
+		w.t.Skip("none")
+	}
+	m := w.watched[0]
+	w.watched = w.watched[1:]
+	w.must(w.hear(m))
+}
+
+// Crash kills the manager: what was under way to it is lost, what the host is at goes on.
+func (w *world) Crash(*rapid.T) {
+	w.must(w.store.close())
+	w.watched, w.answers = nil, nil
+	w.open()
+}
+
+// Check holds at every moment.
+func (w *world) Check(*rapid.T) {
+	rep := w.report().msg
+	for id := range w.host {
+		if reported(rep, id) == nil && rep.GetComplete() && !w.told[id] && w.wanted[id] {
+			w.t.Fatalf("the host has %s, and the report leaves it out", id)
+		}
+	}
+}
+
+// settle lets everything that can happen by itself happen, until nothing is left.
+func (w *world) settle() {
+	for range 20 {
+		for len(w.calls) > 0 {
+			w.Ensure(w.t)
+		}
+		w.Show(nil)
+		for len(w.watched) > 0 {
+			w.Watch(nil)
+		}
+		for id := range w.routes {
+			switch act, _, _ := w.lacks(id); act {
+			case actEnsure:
+				w.calls = append(w.calls, id)
+			case actRemove:
+				w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
+				delete(w.host, id)
+				w.must(w.removed(id))
+			}
+		}
+		if len(w.answers) == 0 {
+			w.Call(nil)
+		}
+		w.Answer(nil)
+	}
+}
+
+// TestWhateverHappens has anything happen in any order, crashes included, and then lets the node come to rest.
+func TestWhateverHappens(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		w := newWorld(rt, filepath.Join(dir, "records"+string(rune('a'+n%26))+space.NewID("db")))
+		defer func() { w.store.close() }()
+		rt.Repeat(rapid.StateMachineActions(w))
+		w.settle()
+		for id, wanted := range w.wanted {
+			_, r, _ := w.lacks(id)
+			_, kept := w.table.records[id]
+			switch {
+			case !wanted && (kept || w.host[id] != "" || !w.told[id]):
+				rt.Fatalf("%s was deleted; record kept: %v, host: %q, the control plane knows: %v", id, kept, w.host[id], w.told[id])
+			case wanted && !kept:
+				rt.Fatalf("%s is wanted and has no record", id)
+			case wanted && r.State == space.ExecutionRunning && w.host[id] != space.ExecutionRunning:
+				rt.Fatalf("%s is said to run; host: %q", id, w.host[id])
+			case wanted && r.State == space.ExecutionPending:
+				rt.Fatalf("%s never came to run", id)
+			}
+		}
+	})
+}
