@@ -52,6 +52,7 @@ path-exclude=/usr/share/locale/*
 func (b build) bootstrap(ctx context.Context, sources []source) error {
 	b.progress("installing Debian " + release + " with " + strings.Join(b.recipe.packages, ", "))
 	args := []string{"--mode=root", "--variant=apt", "--format=directory", "--quiet", "--include=" + strings.Join(b.recipe.packages, ","),
+		"--dpkgopt=force-unsafe-io",
 		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Languages "none"`}
 	for line := range strings.Lines(dpkgConfig) {
 		args = append(args, "--dpkgopt="+strings.TrimSpace(line))

@@ -2,11 +2,15 @@ package rootfs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // build is one run of a recipe in the helper.
@@ -22,22 +26,62 @@ const (
 	DiskName = "disk.img"
 )
 
-// Make fills dir/root by the recipe, makes dir/disk.img of it, and removes the tree. It's what the helper does; progress is told a line per step.
-func Make(ctx context.Context, r Recipe, dir string, progress func(string)) error {
+// makeAll fills dir/root by the recipe, makes dir/disk.img of it, and removes the tree. Progress is told a line per step.
+func makeAll(ctx context.Context, r Recipe, dir string, progress func(string)) error {
 	b := build{recipe: r, root: filepath.Join(dir, rootName), progress: progress}
 	for _, step := range []func() error{
 		func() error { return os.Mkdir(b.root, 0o755) },
+		b.useMemory,
 		func() error { return os.Chmod(b.root, 0o755) }, // whatever the umask
 		func() error { return r.fill(ctx, b) },
 		func() error { return b.writeFiles(etcFiles()) },
 		func() error { return makeImage(ctx, b, filepath.Join(dir, DiskName)) },
-		func() error { return os.RemoveAll(b.root) },
+		b.removeTree,
 	} {
 		if err := step(); err != nil {
 			return fmt.Errorf("make the file system of %s: %w", r.Name, err)
 		}
 	}
 	return nil
+}
+
+// A tree is made in memory if the machine has so much to spare: dpkg syncs after each file, which takes minutes on a disk.
+const (
+	memoryNeeded = 2 * gib
+	memoryOption = "size=1g,mode=0755"
+)
+
+// useMemory mounts a file system in memory where the tree is going to be. The helper's mounts end with it.
+func (b build) useMemory() error {
+	if availableMemory() < memoryNeeded {
+		return nil
+	}
+	if err := unix.Mount("tmpfs", b.root, "tmpfs", 0, memoryOption); err != nil {
+		return fmt.Errorf("make room in memory: %w", err)
+	}
+	return nil
+}
+
+// availableMemory returns how many bytes the kernel would give to somebody who asks; 0 if it doesn't say.
+func availableMemory() int64 {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if kib, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kib), "kB")), 10, 64) // 0 if it's no number
+			return n << 10
+		}
+	}
+	return 0
+}
+
+func (b build) removeTree() error {
+	if err := unix.Unmount(b.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: it's on the disk
+		return err
+	}
+	return os.RemoveAll(b.root)
 }
 
 // makeImage makes an ext4 image of the tree: with a journal, without blocks reserved for root, and with nothing left for the guest's kernel to

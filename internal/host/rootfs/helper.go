@@ -36,7 +36,7 @@ type Helper struct {
 // Self is the helper of a program that calls HelperMain for Subcommand.
 func Self() Helper { return Helper{Program: []string{"/proc/self/exe", Subcommand}} }
 
-// Make lets a helper run a recipe in dir (see Make). When ctx ends, or after 20 minutes, all of its processes are killed.
+// Make lets a helper run a recipe, which leaves dir/disk.img. When ctx ends, or after 20 minutes, all of its processes are killed.
 func (h Helper) Make(ctx context.Context, r Recipe, dir string, progress func(string)) error {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
@@ -108,7 +108,7 @@ func HelperMain(args []string) int {
 		err = ownMounts(args[2])
 	}
 	if err == nil {
-		err = Make(context.Background(), r, args[2], func(line string) { fmt.Println(progressMark + line) })
+		err = makeAll(context.Background(), r, args[2], func(line string) { fmt.Println(progressMark + line) })
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", " | "))
@@ -120,8 +120,8 @@ func HelperMain(args []string) int {
 // ownMounts cuts the helper's mounts off from the machine's, shows it its own processes only, and lets it run programs and use devices in
 // its directory, which the volume's mount forbids.
 func ownMounts(dir string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make the helper's mounts private: %w", err)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil { // what the machine unmounts isn't held here
+		return fmt.Errorf("cut the helper's mounts off: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount the helper's /proc: %w", err)
