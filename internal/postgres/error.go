@@ -43,7 +43,8 @@ func codeOf(err error) space.Code {
 		return codeOfServer(server.Code)
 	case errors.Is(err, context.DeadlineExceeded):
 		return space.CodeTimeout
-	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, pgconn.ErrConnClosed), pgconn.SafeToRetry(err):
 		return space.CodeUnavailable
 	default:
 		return space.CodeInternal

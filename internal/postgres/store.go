@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/space-platform/space/internal/postgres/db"
@@ -45,5 +44,17 @@ func (s *Store) write(ctx context.Context, doing string, do func(context.Context
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	return explain(doing, pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return do(ctx, db.New(tx)) }))
+	return explain(doing, s.transact(ctx, do))
+}
+
+func (s *Store) transact(ctx context.Context, do func(context.Context, *db.Queries) error) error {
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // nothing after a commit; a connection that broke says so below
+	if err := do(ctx, db.New(tx)); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
 }

@@ -172,7 +172,7 @@ func TestTemplates(t *testing.T) {
 	}
 	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","vcpus":1}`).code(t, space.CodeShapeUnavailable)
 	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","memory_mb":128}`).code(t, space.CodeShapeUnavailable)
-	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","memory_mb":256,"vcpus":2}`).want(t, 202)
+	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","memory_mb":256,"vcpus":2}`).accepted(t)
 }
 
 func TestPages(t *testing.T) {

@@ -192,6 +192,15 @@ func (a reply) want(t *testing.T, status int) reply {
 	return a
 }
 
+// accepted asserts that a lifecycle change was taken; it may have ended by now.
+func (a reply) accepted(t *testing.T) gen.Operation {
+	t.Helper()
+	if a.status != 201 && a.status != 202 {
+		t.Fatalf("status %d: %s", a.status, a.body)
+	}
+	return decode[gen.Operation](t, a)
+}
+
 // template builds mini.
 func (r *rig) template(t *testing.T) gen.Template {
 	t.Helper()

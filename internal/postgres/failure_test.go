@@ -1,0 +1,227 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/pgtest"
+	"github.com/space-platform/space/internal/postgres"
+)
+
+// scene is a project with a bit of everything, that a write path acts on. Several share a database.
+type scene struct {
+	pool    *pgxpool.Pool
+	store   *postgres.Store
+	name    string // of its organisation and its node
+	project string
+	tpl     record.NewTemplate // ready
+	box     record.NewSandbox  // running
+	session record.NewSession  // of it, not started
+}
+
+func newScene(t *testing.T, pool *pgxpool.Pool) *scene {
+	t.Helper()
+	s := &scene{pool: pool, store: postgres.New(pool), name: space.NewID(space.PrefixOrg)}
+	s.project = must(t)(s.store.EnsureProject(t.Context(), s.name, "default"))
+	s.tpl = s.newTemplate("mini")
+	must(t)(s.store.BuildTemplate(t.Context(), s.tpl))
+	s.observeTemplate(t, s.tpl.ID, record.TemplateStatus{State: record.TemplateReady, Shape: s.tpl.Shape, Digest: "sha256:1"})
+	s.box = s.newSandbox()
+	must(t)(s.store.CreateSandbox(t.Context(), s.box))
+	s.observe(t, s.box.Route, space.ExecutionRunning)
+	s.session = s.newSession()
+	must(t)(s.store.CreateSession(t.Context(), s.session))
+	return s
+}
+
+// must fails the test on an error; the string is what the call returned.
+func must(t *testing.T) func(string, error) string {
+	t.Helper()
+	return func(out string, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+}
+
+func (s *scene) newTemplate(name string) record.NewTemplate {
+	return record.NewTemplate{ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: s.project, Name: name,
+		Recipe: name, Node: s.name, Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
+}
+
+func (s *scene) newSandbox() record.NewSandbox {
+	return record.NewSandbox{
+		Route: space.Route{Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
+			Placement: space.Placement{Kind: space.PlacementNode, Node: s.name}},
+		Operation: space.NewID(space.PrefixOperation), Project: s.project, Template: s.tpl.ID, Shape: s.tpl.Shape, Metadata: map[string]string{"k": "v"},
+	}
+}
+
+func (s *scene) newSession() record.NewSession {
+	id := space.NewID(space.PrefixSession)
+	return record.NewSession{ID: id, Project: s.project, Sandbox: s.box.Route.Sandbox, TokenLife: time.Hour, Token: tokenOf(id),
+		Spec: record.Spec{Argv: []string{"true"}, Env: map[string]string{}}}
+}
+
+func tokenOf(session string) record.TokenHash {
+	var h record.TokenHash
+	copy(h[:], session)
+	return h
+}
+
+func (s *scene) observe(t *testing.T, r space.Route, state space.ExecutionState) []string {
+	t.Helper()
+	ended, err := s.store.Observe(t.Context(), seen(r, state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ended
+}
+
+func seen(r space.Route, state space.ExecutionState) record.Seen {
+	e := record.ExecutionSeen{Route: r, State: state, Since: time.Now()}
+	if state == space.ExecutionFailed || state == space.ExecutionLost {
+		e.Error = space.Errorf(space.CodeExecutionLost, "it died")
+	}
+	return record.Seen{Node: "n", Executions: []record.ExecutionSeen{e}}
+}
+
+func (s *scene) observeTemplate(t *testing.T, id string, status record.TemplateStatus) {
+	t.Helper()
+	if _, err := s.store.Observe(t.Context(), record.Seen{Node: "n", Templates: []record.TemplateSeen{{ID: id, Status: status}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *scene) count(t *testing.T, query string) int {
+	t.Helper()
+	var n int
+	if err := s.pool.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// laws are what must hold of the records at any moment; each counts its breaches.
+var laws = map[string]string{
+	"a sandbox's current execution is its own":  `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution WHERE e.sandbox <> s.id`,
+	"a sandbox has the operation that made it":  `SELECT count(*) FROM sandboxes s WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.sandbox = s.id AND o.kind = 'create_sandbox')`,
+	"what is to go has the operation for it":    `SELECT count(*) FROM sandboxes s WHERE (s.desired = 'deleted') <> EXISTS (SELECT 1 FROM operations o WHERE o.sandbox = s.id AND o.kind = 'delete_sandbox')`,
+	"no create runs on for what is to go":       `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id AND o.kind = 'create_sandbox' WHERE s.desired = 'deleted' AND o.status = 'running'`,
+	"what was seen has ended its create":        `SELECT count(*) FROM execution_status st JOIN executions e ON e.id = st.execution JOIN operations o ON o.sandbox = e.sandbox AND o.kind = 'create_sandbox' WHERE o.status = 'running'`,
+	"what is gone has ended its delete":         `SELECT count(*) FROM execution_status st JOIN executions e ON e.id = st.execution JOIN operations o ON o.sandbox = e.sandbox AND o.kind = 'delete_sandbox' WHERE st.state = 'gone' AND o.status = 'running'`,
+	"a template has the operation that made it": `SELECT count(*) FROM templates t WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.template = t.id)`,
+	"a built template has ended its build":      `SELECT count(*) FROM template_status st JOIN operations o ON o.template = st.template WHERE st.state <> 'building' AND o.status = 'running'`,
+	"a session has a token":                     `SELECT count(*) FROM sessions x WHERE NOT EXISTS (SELECT 1 FROM attachments a WHERE a.session = x.id)`,
+	"a claimed key names what was made":         `SELECT count(*) FROM idempotency_keys k WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sessions x WHERE x.id = k.resource)`,
+}
+
+func (s *scene) audit(t *testing.T) {
+	t.Helper()
+	for law, breaches := range laws {
+		if n := s.count(t, breaches); n > 0 {
+			t.Errorf("%d breaches of the law that %s", n, law)
+		}
+	}
+}
+
+// writes are the write paths. Each is done, fails at its commit, is done again, and must have had its effect once.
+var writes = []struct {
+	name   string
+	do     func(ctx context.Context, s *scene) error
+	effect string // counts what it makes
+}{
+	{"create sandbox", func(ctx context.Context, s *scene) error {
+		n := s.newSandbox()
+		n.Request = record.Request{Key: "k"}
+		_, err := s.store.CreateSandbox(ctx, n)
+		return err
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id`},
+	{"delete sandbox", func(ctx context.Context, s *scene) error {
+		_, _, err := s.store.DeleteSandbox(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'deleted' AND s.revision = 2 AND o.kind = 'delete_sandbox'`},
+	{"build template", func(ctx context.Context, s *scene) error {
+		n := s.newTemplate("base")
+		n.Request = record.Request{Key: "k"}
+		_, err := s.store.BuildTemplate(ctx, n)
+		return err
+	}, `SELECT count(*) FROM templates t JOIN operations o ON o.template = t.id WHERE t.name = 'base'`},
+	{"create session", func(ctx context.Context, s *scene) error {
+		n := s.newSession()
+		n.Request = record.Request{Key: "k"}
+		_, err := s.store.CreateSession(ctx, n)
+		return err
+	}, `SELECT count(*) FROM sessions x JOIN attachments a ON a.session = x.id`},
+	{"fix session", func(ctx context.Context, s *scene) error {
+		_, err := s.store.FixSession(ctx, s.session.ID, s.box.Route.Execution)
+		return err
+	}, `SELECT count(*) FROM sessions WHERE execution IS NOT NULL AND started_at IS NOT NULL`},
+	{"observe an execution", func(ctx context.Context, s *scene) error {
+		_, err := s.store.Observe(ctx, seen(s.box.Route, space.ExecutionLost))
+		return err
+	}, `SELECT count(*) FROM execution_status WHERE state = 'lost'`},
+	{"observe a template", func(ctx context.Context, s *scene) error {
+		_, err := s.store.Observe(ctx, record.Seen{Node: "n", Templates: []record.TemplateSeen{{ID: s.tpl.ID, Status: record.TemplateStatus{State: record.TemplateBuilding}}}})
+		return err
+	}, `SELECT count(*) FROM template_status WHERE state = 'building'`},
+	{"see a node", func(ctx context.Context, s *scene) error {
+		_, err := s.store.Observe(ctx, record.Seen{Node: s.name, Facts: &record.Facts{Driver: "fake"}})
+		return err
+	}, `SELECT count(*) FROM nodes`},
+	{"ensure project", func(ctx context.Context, s *scene) error {
+		_, err := s.store.EnsureProject(ctx, s.name, "second")
+		return err
+	}, `SELECT count(*) FROM projects`},
+}
+
+// TestFailureTable cuts each write path's connection at the commit, before and after it took effect.
+func TestFailureTable(t *testing.T) {
+	pool, fault := pgtest.Faulty(t, pgtest.URL(t))
+	for _, w := range writes {
+		t.Run(w.name+", without effect", func(t *testing.T) {
+			s := newScene(t, pool)
+			before := s.count(t, w.effect)
+			fault.BeforeCommit()
+			wantCut(t, fault, w.do(t.Context(), s))
+			wantEffects(t, s, w.effect, before, 0)
+			if err := w.do(t.Context(), s); err != nil {
+				t.Errorf("again: %v", err)
+			}
+			wantEffects(t, s, w.effect, before, 1)
+		})
+		t.Run(w.name+", with effect", func(t *testing.T) {
+			s := newScene(t, pool)
+			before := s.count(t, w.effect)
+			fault.AfterCommit()
+			wantCut(t, fault, w.do(t.Context(), s))
+			wantEffects(t, s, w.effect, before, 1)
+			if err := w.do(t.Context(), s); err != nil {
+				t.Errorf("again: %v", err)
+			}
+			wantEffects(t, s, w.effect, before, 1)
+		})
+	}
+}
+
+func wantCut(t *testing.T, fault *pgtest.Fault, err error) {
+	t.Helper()
+	if space.CodeOf(err) != space.CodeUnavailable || fault.Pending() {
+		t.Errorf("a write that was cut at its commit says %v", err)
+	}
+}
+
+func wantEffects(t *testing.T, s *scene, effect string, before, want int) {
+	t.Helper()
+	if got := s.count(t, effect) - before; got != want {
+		t.Errorf("%d effects, want %d", got, want)
+	}
+	s.audit(t)
+}
