@@ -13,9 +13,11 @@ import (
 
 	"github.com/space-platform/space/internal/host"
 	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/doctor"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/fake"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/peer"
@@ -23,6 +25,9 @@ import (
 
 // kernelTimeout is how long the guest's kernel may take to come from the package archive, the first time.
 const kernelTimeout = 10 * time.Minute
+
+// kvmTimeout is how long it may take to find out whether hardware virtualisation works.
+const kvmTimeout = 15 * time.Second
 
 // guestProgram is the name of the guest's binary, which lies beside this one.
 const guestProgram = "spaced-guest"
@@ -58,25 +63,44 @@ func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (ho
 	if err != nil {
 		return out, fmt.Errorf("find this program: %w", err)
 	}
+	guest := filepath.Join(filepath.Dir(self), guestProgram)
 	prepare, cancel := context.WithTimeout(ctx, kernelTimeout)
 	defer cancel()
 	out.Kernel, err = kernel.Prepare(prepare, kernel.Options{
-		Dir: i.KernelDir(), Guest: filepath.Join(filepath.Dir(self), guestProgram),
+		Dir: i.KernelDir(), Guest: guest,
 		Progress: func(line string) { slog.Info("preparing the guest's kernel", "step", line) },
 	})
 	if err != nil {
 		return out, err
 	}
-	out.Driver, err = chooseDriver(ctx, c)
+	out.Driver, err = chooseDriver(ctx, i, c, guest)
 	return out, err
 }
 
-// chooseDriver makes the driver that the operator forces, or the one that works everywhere.
-func chooseDriver(ctx context.Context, c instance.Config) (vmm.Driver, error) {
-	if name := cmp.Or(c.Driver, qemu.Name); name != qemu.Name {
-		return nil, fmt.Errorf("configuration: driver %q is unknown: leave it empty, or %q", name, qemu.Name)
+// chooseDriver makes the driver that the operator forces, or the best that works here.
+func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, guest string) (vmm.Driver, error) {
+	switch cmp.Or(c.Driver, qemu.Name) {
+	case qemu.Name:
+		return qemu.New(ctx, qemu.Config{Acceleration: acceleration(ctx, i, c)})
+	case fake.Name:
+		return fake.New(guest)
+	default:
+		return nil, fmt.Errorf("configuration: driver %q is unknown: leave it empty, or %q", c.Driver, qemu.Name)
 	}
-	return qemu.New(ctx, qemu.Config{Acceleration: cmp.Or(c.Acceleration, "tcg")})
+}
+
+// acceleration is what the operator forces, or hardware virtualisation if a guest boots with it.
+func acceleration(ctx context.Context, i instance.Instance, c instance.Config) string {
+	if c.Acceleration != "" {
+		return c.Acceleration
+	}
+	ctx, cancel := context.WithTimeout(ctx, kvmTimeout)
+	defer cancel()
+	if err := doctor.KVM(ctx, doctor.Options{Instance: i, Config: c, CacheDir: i.RunDir()}); err != nil {
+		slog.Info("no hardware virtualisation; machines are emulated", "why", err)
+		return "tcg"
+	}
+	return "kvm"
 }
 
 // rootfsCommand is the helper that makes the file systems of templates; spaced-host starts it.

@@ -42,10 +42,11 @@ type manifest struct {
 
 // sources are what a template was made from. One that was made from others than today's is out of date.
 type sources struct {
-	Recipe  string `json:"recipe"`  // digest
-	Kernel  string `json:"kernel"`  // digest of kernel and initramfs, which has the guest in it
-	Driver  string `json:"driver"`  // name
-	Version string `json:"version"` // of the driver's VMM
+	Recipe       string `json:"recipe"` // digest
+	Kernel       string `json:"kernel"` // digest of kernel and initramfs, which has the guest in it
+	Driver       string `json:"driver"` // name
+	Acceleration string `json:"acceleration"`
+	Version      string `json:"version"` // of the driver's VMM
 }
 
 // fileInfo is what is known of a file of a template.

@@ -151,8 +151,9 @@ func (s *Store) current(m manifest) bool {
 }
 
 func (s *Store) sources(r rootfs.Recipe) sources {
+	c := s.cfg.Driver.Capabilities()
 	return sources{
-		Recipe: r.Digest(), Kernel: s.cfg.Kernel.Digest, Driver: s.cfg.Driver.Name(), Version: s.cfg.Driver.Capabilities().Version,
+		Recipe: r.Digest(), Kernel: s.cfg.Kernel.Digest, Driver: s.cfg.Driver.Name(), Acceleration: c.Acceleration, Version: c.Version,
 	}
 }
 
