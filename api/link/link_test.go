@@ -84,6 +84,7 @@ func (p *port) Read(b []byte) (int, error) {
 		}
 		next, ok := <-p.hosts
 		if !ok {
+			close(p.ready) // nobody will come: what is written from now on is lost
 			return 0, io.EOF
 		}
 		p.mu.Lock()
