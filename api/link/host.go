@@ -217,12 +217,12 @@ func (l *Link) Close() error {
 // end sets the reason, fails the streams and lets the writer finish.
 func (l *Link) end(err error) {
 	l.once.Do(func() {
-		l.err = err
-		close(l.done)
 		if m := l.cur.Load(); m != nil {
 			m.fail(err)
 		}
 		l.w.stop()
+		l.err = err
+		close(l.done)
 	})
 }
 
