@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -71,6 +72,7 @@ func (e *execution) create(ctx context.Context) error {
 var errCreateTimeout = errors.New("the creation took too long")
 
 func (e *execution) steps(ctx context.Context) error {
+	laps := startLaps()
 	s, give, err := e.cfg.Templates.Borrow(e.rec.Template)
 	if err != nil {
 		return err
@@ -79,6 +81,7 @@ func (e *execution) steps(ctx context.Context) error {
 	if err := e.reserve(s.Size); err != nil {
 		return err
 	}
+	laps.lap("record")
 	place := e.place()
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
@@ -90,18 +93,23 @@ func (e *execution) steps(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	laps.lap("clone_and_enclose")
 	if err := e.load(ctx, home, s); err != nil {
 		return err
 	}
+	laps.lap("load")
 	l, err := e.greet(ctx, true)
 	if err != nil {
 		return space.Errorf(space.CodeGuest, "the guest didn't come up: %w", err)
 	}
+	laps.lap("greet")
 	e.link = l
 	if err := e.loadSessions(); err != nil {
 		return err
 	}
 	e.sessions.Use(l)
+	laps.lap("sessions")
+	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", laps.attrs())
 	return nil
 }
 

@@ -1,0 +1,30 @@
+package execution
+
+import (
+	"log/slog"
+	"time"
+)
+
+// laps measures the steps of a creation, for the log.
+type laps struct {
+	began time.Time
+	last  time.Time
+	steps []slog.Attr
+}
+
+func startLaps() *laps {
+	now := time.Now()
+	return &laps{began: now, last: now}
+}
+
+// lap ends a step.
+func (l *laps) lap(step string) {
+	now := time.Now()
+	l.steps = append(l.steps, slog.Duration(step, now.Sub(l.last)))
+	l.last = now
+}
+
+// attrs returns the steps and what they took together.
+func (l *laps) attrs() slog.Attr {
+	return slog.GroupAttrs("took", append(l.steps, slog.Duration("all", time.Since(l.began)))...)
+}
