@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo bench generate tools compiler
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
+export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
 INSTANCE ?= demo
 FILE ?= examples/hello.py
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
