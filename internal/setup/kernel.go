@@ -109,6 +109,9 @@ func removeCgroups(ctx context.Context, i instance.Instance) error {
 			return fmt.Errorf("remove cgroup %s: %w", d, err)
 		}
 	}
+	for _, d := range dirs {
+		unix.Rmdir(filepath.Dir(d)) // the one that all instances share stays while another has something there
+	}
 	return nil
 }
 
