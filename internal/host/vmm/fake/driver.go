@@ -83,7 +83,7 @@ func (d *Driver) Recover(_ context.Context, e vmm.Enclosure, h vmm.Handle) (vmm.
 	if err != nil {
 		return nil, fmt.Errorf("recover machine %s: %w", e.ID, err)
 	}
-	return &machine{spec: s, process: p}, nil
+	return newMachine(p, nil, s), nil
 }
 
 // start starts the agent and returns when it listens.
@@ -96,7 +96,7 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, shape vmm.Shape, me
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{spec: s, process: p, said: said}
+	m := newMachine(p, said, s)
 	c, err := p.Dial(ctx, s.Link)
 	if err != nil {
 		return nil, m.abandon(ctx, err)

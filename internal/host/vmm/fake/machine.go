@@ -48,10 +48,15 @@ type machine struct {
 	spec    spec
 	process *monitor.Process
 	said    *monitor.Said // nil if another life of the daemon started the machine
+	turn    chan struct{} // held by a Pause, Resume or Save
 
 	mu     sync.Mutex
 	guest  net.Conn // the last DialGuest's
 	closed bool
+}
+
+func newMachine(p *monitor.Process, said *monitor.Said, s spec) *machine {
+	return &machine{spec: s, process: p, said: said, turn: make(chan struct{}, 1)}
 }
 
 // Handle finds the machine again.
@@ -94,9 +99,39 @@ func (m *machine) hangUp() {
 
 // Pause stops the agent.
 func (m *machine) Pause(ctx context.Context) error {
-	if err := m.process.Signal(unix.SIGSTOP); err != nil {
+	err := m.exclusively(ctx, func() error {
+		if err := m.process.Signal(unix.SIGSTOP); err != nil {
+			return err
+		}
+		return m.awaitStopped(ctx)
+	})
+	if err != nil {
 		return fmt.Errorf("pause machine %s: %w", m.spec.ID, err)
 	}
+	return nil
+}
+
+// Resume lets it go on.
+func (m *machine) Resume(ctx context.Context) error {
+	err := m.exclusively(ctx, func() error { return m.process.Signal(unix.SIGCONT) })
+	if err != nil {
+		return fmt.Errorf("resume machine %s: %w", m.spec.ID, err)
+	}
+	return nil
+}
+
+// exclusively calls f when no other call does.
+func (m *machine) exclusively(ctx context.Context, f func() error) error {
+	select {
+	case m.turn <- struct{}{}:
+		defer func() { <-m.turn }()
+		return f()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (m *machine) awaitStopped(ctx context.Context) error {
 	for {
 		stopped, err := m.stopped()
 		if stopped || err != nil {
@@ -108,38 +143,33 @@ func (m *machine) Pause(ctx context.Context) error {
 		case <-m.process.Done():
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("pause machine %s: %w", m.spec.ID, context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
-}
-
-// Resume lets it go on.
-func (m *machine) Resume(context.Context) error {
-	if err := m.process.Signal(unix.SIGCONT); err != nil {
-		return fmt.Errorf("resume machine %s: %w", m.spec.ID, err)
-	}
-	return nil
 }
 
 // stopped tells whether the process is stopped by a signal.
 func (m *machine) stopped() (bool, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.process.PID()))
 	if err != nil || m.process.Gone() {
-		return false, fmt.Errorf("look at machine %s: %w", m.spec.ID, vmm.ErrGone)
+		return false, vmm.ErrGone
 	}
 	_, after, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
 	return strings.HasPrefix(after, "T"), nil
 }
 
 // Save writes a state file that says nothing.
-func (m *machine) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, error) {
-	stopped, err := m.stopped()
-	if err == nil && !stopped {
-		err = errRunning
-	}
-	if err == nil {
-		err = writeState(state)
-	}
+func (m *machine) Save(ctx context.Context, state, _ *os.File) (vmm.Manifest, error) {
+	err := m.exclusively(ctx, func() error {
+		stopped, err := m.stopped()
+		if err != nil {
+			return err
+		}
+		if !stopped {
+			return errRunning
+		}
+		return writeState(state)
+	})
 	if err != nil {
 		return vmm.Manifest{}, fmt.Errorf("save machine %s: %w", m.spec.ID, err)
 	}

@@ -15,7 +15,7 @@ import (
 const listenAndExecute = `
 $^F = 255; # descriptors stay open
 open(my $s, "+<&=", 3) or die "socket: $!";
-listen($s, 1) or die "listen: $!";
+listen($s, 16) or die "listen: $!";
 my @argv = ("spaced-guest", "--serve-fd", "3");
 my @env = map { "$_=$ENV{$_}" } keys %ENV;
 my ($argv, $env, $none) = (pack("p*", @argv, undef), pack("p*", @env, undef), "");

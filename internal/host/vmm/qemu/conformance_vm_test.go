@@ -34,7 +34,7 @@ func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclos
 	t.Helper()
 	return vmmtest.Fixture{
 		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, Initrd: k.Initrd,
-		Disk: vmmtest.Image(t), KeepsState: true, Enclosure: enclosure,
+		Disk: vmmtest.Image(t), Virtual: true, Enclosure: enclosure,
 	}
 }
 

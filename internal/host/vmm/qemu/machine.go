@@ -32,7 +32,11 @@ type machine struct {
 }
 
 func newMachine(p *monitor.Process, said *monitor.Said, s spec) *machine {
-	m := &machine{spec: s, process: p, said: said, turn: make(chan struct{}, 1), released: make(chan struct{})}
+	return &machine{spec: s, process: p, said: said, turn: make(chan struct{}, 1), released: make(chan struct{})}
+}
+
+// started returns a machine that is up, and begins to watch for its end.
+func (m *machine) started() *machine {
 	m.reporter.Go(m.report)
 	return m
 }
@@ -73,7 +77,7 @@ func (d *Driver) Recover(ctx context.Context, e vmm.Enclosure, h vmm.Handle) (vm
 		m.Close()
 		return nil, fmt.Errorf("recover machine %s: %w", e.ID, err)
 	}
-	return m, nil
+	return m.started(), nil
 }
 
 // Handle finds the machine again.
@@ -179,10 +183,10 @@ func (m *machine) monitor(ctx context.Context) (*qmp.Client, error) {
 	return q, nil
 }
 
-// noteEvent logs why a machine ended by itself.
+// noteEvent logs why a machine is about to end by itself: the guest's power-off, reset or panic.
 func (m *machine) noteEvent(e qmp.Event) {
-	if e.Name == "SHUTDOWN" || e.Name == "GUEST_PANICKED" {
-		slog.Info("the guest ended its machine", "machine", m.spec.ID, "event", e.Name, "data", string(e.Data))
+	if e.Name == "SHUTDOWN" {
+		slog.Info("QEMU shuts down", "machine", m.spec.ID, "why", string(e.Data))
 	}
 }
 

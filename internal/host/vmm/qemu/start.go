@@ -38,7 +38,7 @@ func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Mac
 	if err != nil {
 		return nil, fmt.Errorf("boot machine %s: %w", e.ID, err)
 	}
-	return m, nil
+	return m.started(), nil
 }
 
 // Load starts a machine from a snapshot.
@@ -55,7 +55,7 @@ func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Mac
 	if err := m.awaitIncoming(ctx); err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, m.abandon(ctx, err))
 	}
-	return m, nil
+	return m.started(), nil
 }
 
 // Line is what a boot and a load of a machine have in common. A benchmark that starts QEMU by hand begins with it, and puts its own paths and

@@ -30,6 +30,7 @@ func checkGone(t *testing.T, s *suite) {
 	if err := unix.Kill(g.Handle().PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	<-g.Done() // a killed process lives for a moment
 	state := create(t, filepath.Join(s.place(t), "state"))
 	defer state.Close()
 	for name, call := range map[string]func() error{
@@ -44,6 +45,26 @@ func checkGone(t *testing.T, s *suite) {
 	}
 	if err := g.Kill(s.within(t)); err != nil {
 		t.Errorf("kill of a dead machine: %v", err)
+	}
+}
+
+// checkGuestStops ends guests from inside, in good order and not.
+func checkGuestStops(t *testing.T, s *suite) {
+	for name, command := range map[string]string{
+		"power off": "poweroff -f",
+		"reboot":    "reboot -f",
+		"panic":     "echo c >/proc/sysrq-trigger",
+	} {
+		g := s.load(t, s.base)
+		ctx := s.within(t)
+		if out, exit, err := g.session(ctx, "sh", "-c", command); err == nil {
+			t.Errorf("%s: the command printed %q and ended with %v", name, out, exit)
+		}
+		select {
+		case <-g.Done():
+		case <-ctx.Done():
+			t.Errorf("%s: the machine is still there", name)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package vmmtest
 
 import (
 	"io"
+	"sync"
 	"testing"
 
 	"github.com/space-platform/space/internal/proc"
@@ -26,7 +27,7 @@ func checkBoot(t *testing.T, s *suite) {
 func checkSaveAndLoad(t *testing.T, s *suite) {
 	g := s.boot(t)
 	g.greet(true)
-	if s.KeepsState {
+	if s.Virtual {
 		g.sh("echo base >/root/file; echo base >/run/memory")
 	}
 	s.base = g.save(s.place(s.root))
@@ -56,6 +57,40 @@ func checkPauseResume(t *testing.T, s *suite) {
 	}
 	if out := g.sh("echo back"); out != "back" {
 		t.Errorf("after the pause the guest said %q, want back", out)
+	}
+}
+
+func checkConcurrent(t *testing.T, s *suite) {
+	g := s.load(t, s.base)
+	ctx := s.within(t)
+	atOnce := func(calls map[string]func() error) {
+		var all sync.WaitGroup
+		for range 4 {
+			for name, call := range calls {
+				all.Go(func() {
+					if err := call(); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				})
+			}
+		}
+		all.Wait()
+	}
+	atOnce(map[string]func() error{
+		"pause":  func() error { return g.Pause(ctx) },
+		"resume": func() error { return g.Resume(ctx) },
+		"handle": func() error { g.Handle(); return nil },
+	})
+	if err := g.Resume(ctx); err != nil {
+		t.Fatal(err)
+	}
+	atOnce(map[string]func() error{
+		"dial":   func() error { _, err := g.DialGuest(ctx); return err },
+		"resume": func() error { return g.Resume(ctx) },
+	})
+	g.greet(false)
+	if out := g.sh("echo well"); out != "well" {
+		t.Errorf("the guest said %q", out)
 	}
 }
 

@@ -23,8 +23,8 @@ type Fixture struct {
 	Args           []string
 	// Disk is a raw image that each machine gets a copy of, empty for none. It holds /bin/sh and the usual small programs.
 	Disk string
-	// KeepsState says that a snapshot holds what the guest's files and memory were. A fake's doesn't.
-	KeepsState bool
+	// Virtual says that machines have a kernel, files and memory of their own, which a snapshot holds. A fake's don't.
+	Virtual bool
 	// Enclosure makes a place for one machine, and removes it after the test.
 	Enclosure func(t *testing.T) vmm.Enclosure
 }
@@ -33,7 +33,7 @@ type Fixture struct {
 func Run(t *testing.T, f Fixture) {
 	s := &suite{Fixture: f, dir: t.TempDir(), root: t}
 	for _, c := range checks {
-		if c.needsState && !f.KeepsState {
+		if c.virtual && !f.Virtual {
 			continue
 		}
 		if !t.Run(c.name, func(t *testing.T) { c.run(t, s) }) && c.fatal {
@@ -44,10 +44,10 @@ func Run(t *testing.T, f Fixture) {
 
 // check is one promise of the contract.
 type check struct {
-	name       string
-	run        func(t *testing.T, s *suite)
-	fatal      bool // the others can't be run without it
-	needsState bool // asks for what was in files and memory
+	name    string
+	run     func(t *testing.T, s *suite)
+	fatal   bool // the others can't be run without it
+	virtual bool // asks for what was in files and memory
 }
 
 var checks = []check{
@@ -55,8 +55,8 @@ var checks = []check{
 	{name: "save makes a snapshot that loads", run: checkSaveAndLoad, fatal: true},
 	{name: "pause and resume may be repeated", run: checkPauseResume},
 	{name: "save needs a paused machine and leaves it paused", run: checkSavePaused},
-	{name: "clones of one snapshot diverge", run: checkDiverge, needsState: true},
-	{name: "a clone's snapshot has its changes", run: checkSaveClone, needsState: true},
+	{name: "clones of one snapshot diverge", run: checkDiverge, virtual: true},
+	{name: "a clone's snapshot has its changes", run: checkSaveClone, virtual: true},
 	{name: "clones draw different random numbers", run: checkEntropy},
 	{name: "the clock is right after a load", run: checkClock},
 	{name: "a second dial ends the first", run: checkSecondDial},
@@ -67,6 +67,8 @@ var checks = []check{
 	{name: "kill may be repeated", run: checkKill},
 	{name: "a killed process is noticed within a second", run: checkDone},
 	{name: "calls on a dead machine say so", run: checkGone},
+	{name: "a guest that stops ends its machine", run: checkGuestStops, virtual: true},
+	{name: "calls may come from several goroutines", run: checkConcurrent},
 	{name: "a stopped process holds up no call", run: checkStopped},
 	{name: "a snapshot that doesn't fit is refused", run: checkIncompatible},
 	{name: "a start that fails leaves no process", run: checkFailedStart},
