@@ -33,7 +33,8 @@ func named(next http.Handler, pattern func(*http.Request) string) http.Handler {
 			if p := recover(); p != nil {
 				survive(out, r, p)
 			}
-			slog.Info("request", "request", id, "method", r.Method, "route", pattern(r), "status", out.status, "duration", time.Since(started))
+			slog.Info("request", "request", id, "method", r.Method, "route", pattern(r), "status", out.status,
+				"duration_ms", float64(time.Since(started).Microseconds())/1000)
 		}()
 		next.ServeHTTP(out, r)
 	})

@@ -1,0 +1,74 @@
+package postgres_test
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/pgtest"
+	"github.com/space-platform/space/internal/postgres"
+)
+
+var quotedRE = regexp.MustCompile(`'([a-z_]+)'::text`)
+
+// TestConstraintsAreTheVocabulary compares the words that each column takes with the code's.
+func TestConstraintsAreTheVocabulary(t *testing.T) {
+	pool := pgtest.Pool(t)
+	for _, x := range []struct {
+		table, constraint string
+		want              []string
+	}{
+		{"sandboxes", "sandboxes_desired_check", words(record.DesiredRunning, record.DesiredDeleted)},
+		// Pending is the absence of a row.
+		{"execution_status", "execution_status_state_check", words(space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost, space.ExecutionGone)},
+		{"executions", "executions_placement_kind_check", words(space.PlacementNode, space.PlacementPod)},
+		{"template_status", "template_status_state_check", words(record.TemplateBuilding, record.TemplateReady, record.TemplateFailed)},
+		{"operations", "operations_kind_check", words(record.CreateSandbox, record.DeleteSandbox, record.BuildTemplate)},
+		{"operations", "operations_status_check", words(record.OperationRunning, record.OperationSucceeded, record.OperationFailed)},
+	} {
+		var definition string
+		err := pool.QueryRow(t.Context(), `SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = $1 AND conrelid = $2::regclass`, x.constraint, x.table).Scan(&definition)
+		if err != nil {
+			t.Fatalf("%s: %v", x.constraint, err)
+		}
+		var got []string
+		for _, m := range quotedRE.FindAllStringSubmatch(definition, -1) {
+			got = append(got, m[1])
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(x.want, got); diff != "" {
+			t.Errorf("%s: %s", x.constraint, diff)
+		}
+	}
+}
+
+func words[T ~string](w ...T) []string {
+	var out []string
+	for _, s := range w {
+		out = append(out, string(s))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestServerThatLosesCommitsIsRefused opens a database that acknowledges before it has written.
+func TestServerThatLosesCommitsIsRefused(t *testing.T) {
+	url := pgtest.URL(t)
+	pool, err := postgres.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = pool.Exec(t.Context(), "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$")
+	pool.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pool, err := postgres.Open(t.Context(), url); err == nil {
+		pool.Close()
+		t.Error("a server with synchronous_commit off was taken")
+	}
+}
