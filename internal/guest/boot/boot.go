@@ -30,8 +30,8 @@ const processName = "spaced-guest"
 // Machine is what Run has prepared.
 type Machine struct {
 	Port     *serial.Virtio
-	Sessions *Cgroup // of the sessions' processes; nil if the kernel has no version 2 cgroups
-	Hosts    string  // file that is mounted over /etc/hosts; "" if the image has none
+	Sessions *Cgroup  // of the sessions' processes; nil if the kernel has no version 2 cgroups
+	Hosts    *os.File // is mounted over /etc/hosts; nil if the image has none
 }
 
 // Run boots. The link's port is opened before the root moves, so that it's there whatever the image looks like.
@@ -97,17 +97,18 @@ func Halt(err error) {
 
 // coverHosts mounts a file in memory over /etc/hosts, so that the machine's name can be resolved without writing to the image. An image
 // without the file does without.
-func coverHosts() string {
-	if _, err := os.Stat("/etc/hosts"); err != nil {
-		return ""
-	}
-	file := path.Join(runDir, "hosts")
+func coverHosts() *os.File {
 	old, err := os.ReadFile("/etc/hosts")
-	if err != nil || os.WriteFile(file, old, 0o644) != nil {
-		return ""
+	if err != nil {
+		return nil
 	}
-	if unix.Mount(file, "/etc/hosts", "", unix.MS_BIND, "") != nil {
-		return ""
+	f, err := os.Create(path.Join(runDir, "hosts"))
+	if err != nil {
+		return nil
 	}
-	return file
+	if _, err := f.Write(old); err != nil || unix.Mount(f.Name(), "/etc/hosts", "", unix.MS_BIND, "") != nil {
+		f.Close()
+		return nil
+	}
+	return f
 }

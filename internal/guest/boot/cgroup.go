@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,6 +17,7 @@ const (
 	agentWeight   = 10000    // of the processor; sessions have 100
 	agentReserve  = 24 << 20 // bytes that sessions can't have
 	smallestGuest = 96 << 20 // with less memory than this there is nothing to reserve
+	agentThreads  = 128      // that sessions can't have: without a thread when it needs one the agent, and so the machine, ends
 )
 
 // Cgroup is an open directory of a version 2 control group.
@@ -45,6 +47,9 @@ func makeCgroups() *Cgroup {
 	if total := memoryTotal(); total > smallestGuest {
 		set(sessions, "memory.max", strconv.FormatUint(total-agentReserve, 10))
 	}
+	if threads := threadsMax(); threads > 2*agentThreads {
+		set(sessions, "pids.max", strconv.Itoa(threads-agentThreads))
+	}
 	dir, err := os.Open(sessions)
 	if err != nil {
 		return nil
@@ -64,4 +69,14 @@ func memoryTotal() uint64 {
 		return 0
 	}
 	return info.Totalram * uint64(info.Unit)
+}
+
+// threadsMax is how many threads the kernel lets there be, kernel threads included, 0 if it can't be told.
+func threadsMax() int {
+	b, err := os.ReadFile("/proc/sys/kernel/threads-max")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	return n
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -18,10 +18,12 @@ import (
 // Machine is this machine.
 type Machine struct {
 	Freezer *Freezer // of the sessions' processes; nil: none
-	Hosts   string   // file that is mounted over /etc/hosts; "": none
+	Hosts   *os.File // is mounted over /etc/hosts; nil: nothing is
 
-	random   *os.File               // the kernel's generator, open from the start: nothing in the machine can put another file there
-	hostname atomic.Pointer[string] // taken, not yet written to Hosts
+	random *os.File // the kernel's generator, open from the start: nothing in the machine can put another file there
+
+	mu       sync.Mutex // held while Hosts is written
+	hostname string     // taken, not yet written to Hosts; "": nothing to write
 }
 
 // New returns this machine, with no cgroup to freeze and no file to write.
@@ -49,7 +51,7 @@ func (m *Machine) sync(s link.Sync) error {
 		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
 			return fmt.Errorf("set the host name: %w", err)
 		}
-		m.hostname.Store(&s.Hostname)
+		m.rename(s.Hostname)
 	}
 	if m.Freezer != nil {
 		return m.Freezer.Thaw()
@@ -94,14 +96,24 @@ func reseed(random *os.File, seed *[link.SeedBytes]byte) error {
 // rndReseed is RNDRESEEDCRNG, _IO('R', 7).
 const rndReseed = 0x5207
 
-// Prepare writes the name that the machine has taken to its hosts file, if it has taken a new one: before a program starts that
-// looks it up, but not before the host has its answer. A name that can't be resolved is an annoyance, not a reason not to run.
+// rename has the hosts file written soon, but not before the host has its answer.
+func (m *Machine) rename(name string) {
+	m.mu.Lock()
+	m.hostname = name
+	m.mu.Unlock()
+	go m.Prepare()
+}
+
+// Prepare makes sure that the hosts file has the machine's name, before a program starts that looks it up. A name that can't be
+// resolved is an annoyance, not a reason not to run.
 func (m *Machine) Prepare() {
-	name := m.hostname.Swap(nil)
-	if name == nil || m.Hosts == "" {
-		return
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.hostname != "" && m.Hosts != nil {
+		m.Hosts.Truncate(0)
+		m.Hosts.WriteAt(hosts(m.hostname), 0)
 	}
-	os.WriteFile(m.Hosts, hosts(*name), 0o644)
+	m.hostname = ""
 }
 
 // hosts is the content of /etc/hosts.

@@ -91,6 +91,13 @@ func (s *Session) Exit() Exit { return s.exit }
 // over reports whether nothing is lost when the session is forgotten.
 func (s *Session) over() bool { return s.log.complete() }
 
+// run notes the command's pid, 0 when it has ended.
+func (s *Session) run(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pid = pid
+}
+
 // kill kills the command's process group, if it runs.
 func (s *Session) kill() {
 	s.mu.Lock()
@@ -173,9 +180,7 @@ func (s *Session) pump(p pipes, ended <-chan syscall.WaitStatus, lingering chan 
 	err := s.startPump(Stderr, p.stderr, lingering)
 	status := <-ended
 	at := time.Now()
-	s.mu.Lock()
-	s.pid = 0
-	s.mu.Unlock()
+	s.run(0)
 	close(s.ended)
 	if p.stdin != nil {
 		p.stdin.Close()

@@ -53,21 +53,30 @@ func NewTable(r *Reaper, a Attributes) *Table {
 // Open returns the session of that id and starts it if it's new. A command that can't be started is a session too: one that has ended
 // with the reason. The only error is ErrTooMany.
 func (t *Table) Open(id string, spec Spec) (*Session, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := t.sessions[id]; s != nil {
-		return s, nil
+	s, fresh, err := t.find(id, spec)
+	if err != nil || !fresh {
+		return s, err
 	}
-	if len(t.sessions) >= MaxSessions && !t.evict() {
-		return nil, ErrTooMany
-	}
-	s := newSession(spec.StdinBytes)
 	if err := t.start(s, spec); err != nil {
 		s.fail(err)
 	}
+	return s, nil
+}
+
+// find returns the session of that id; a fresh one must be started by the caller, outside the lock: a path that it looks at may hang.
+func (t *Table) find(id string, spec Spec) (s *Session, fresh bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.sessions[id]; s != nil {
+		return s, false, nil
+	}
+	if len(t.sessions) >= MaxSessions && !t.evict() {
+		return nil, false, ErrTooMany
+	}
+	s = newSession(spec.StdinBytes)
 	t.sessions[id] = s
 	t.order = append(t.order, id)
-	return s, nil
+	return s, true, nil
 }
 
 // start starts a session's command.
@@ -92,7 +101,7 @@ func (t *Table) start(s *Session, spec Spec) error {
 		return c.failure(err)
 	}
 	p.closeChild()
-	s.pid = pid
+	s.run(pid)
 	go s.pump(p, ended, t.lingering)
 	return nil
 }

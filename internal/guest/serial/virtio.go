@@ -19,9 +19,11 @@ const PortName = "space.link"
 
 const (
 	ports = "/sys/class/virtio-ports" // one directory a port, with its name in a file
-	idle  = 2 * time.Millisecond      // between reads while no host is connected: the kernel offers no event that a blocking reader could wait for
 	look  = 10 * time.Millisecond     // between looks for the port
 )
+
+// idle is the time between reads while no host is connected: the kernel offers no event that a blocking reader could wait for.
+const idle = 2 * time.Millisecond
 
 // Virtio is an opened virtio-serial port. It's opened once and never again: closing it would throw away what the host has sent already.
 type Virtio struct {
@@ -57,8 +59,9 @@ func find(class string) string {
 	return ""
 }
 
-// Read waits for bytes from the host.
+// Read waits for bytes from the host. It sleeps in the kernel and not in Go's scheduler, since this is what wakes up after a restore.
 func (v *Virtio) Read(b []byte) (int, error) {
+	pause := unix.NsecToTimespec(int64(idle))
 	for !v.closed.Load() {
 		n, err := unix.Read(v.fd, b)
 		switch {
@@ -68,7 +71,7 @@ func (v *Virtio) Read(b []byte) (int, error) {
 		case n > 0 || len(b) == 0:
 			return n, nil
 		default:
-			time.Sleep(idle)
+			unix.Nanosleep(&pause, nil)
 		}
 	}
 	return 0, os.ErrClosed
