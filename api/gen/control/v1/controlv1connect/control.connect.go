@@ -51,7 +51,8 @@ type ControlServiceClient interface {
 	Synchronize(context.Context, *connect.Request[v1.SynchronizeRequest]) (*connect.Response[v1.SynchronizeResponse], error)
 	// ResolveAttachment turns an attachment token into a route and the session to attach to. Called by the edge for each attach.
 	// It fixes the session to the sandbox's current execution the first time.
-	// Errors: unauthenticated, token_expired, session_lost, execution_lost, conflict, unavailable.
+	// Errors: unauthenticated, forbidden (another session's token), token_expired, session_lost, execution_lost, conflict (the sandbox does
+	// not run yet), unavailable.
 	ResolveAttachment(context.Context, *connect.Request[v1.ResolveAttachmentRequest]) (*connect.Response[v1.ResolveAttachmentResponse], error)
 }
 
@@ -105,7 +106,8 @@ type ControlServiceHandler interface {
 	Synchronize(context.Context, *connect.Request[v1.SynchronizeRequest]) (*connect.Response[v1.SynchronizeResponse], error)
 	// ResolveAttachment turns an attachment token into a route and the session to attach to. Called by the edge for each attach.
 	// It fixes the session to the sandbox's current execution the first time.
-	// Errors: unauthenticated, token_expired, session_lost, execution_lost, conflict, unavailable.
+	// Errors: unauthenticated, forbidden (another session's token), token_expired, session_lost, execution_lost, conflict (the sandbox does
+	// not run yet), unavailable.
 	ResolveAttachment(context.Context, *connect.Request[v1.ResolveAttachmentRequest]) (*connect.Response[v1.ResolveAttachmentResponse], error)
 }
 
