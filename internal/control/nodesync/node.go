@@ -52,7 +52,9 @@ func NewNode(name string, store Store, bell *wake.Bell) *Node {
 var errOvertaken = errors.New("a newer call of the node took over")
 
 // Synchronize writes what is new in a report and returns the node's orders. It hangs while there are none, for at most hang or MaxHang.
-// It returns without orders when the time is over, and when another report is needed at once.
+// It returns without orders when the time is over, when another report is needed at once, and when a newer call has come.
+//
+// Errors: conflict (a newer call has come before this report was looked at), and the store's.
 func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duration) ([]Order, error) {
 	ctx, leave, err := n.enter(ctx)
 	if err != nil {
@@ -61,7 +63,7 @@ func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duratio
 	defer leave()
 	rung, stop := n.bell.Listen(wake.Node(n.name))
 	defer stop()
-	plan, err := n.observe(ctx, report)
+	plan, err := n.observe(context.WithoutCancel(ctx), report) // what was said is true even if its speaker goes
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +92,10 @@ func (n *Node) enter(ctx context.Context) (context.Context, func(), error) {
 	return ctx, leave, nil
 }
 
+func overtaken(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errOvertaken) }
+
 func interrupted(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errOvertaken) {
+	if overtaken(ctx) {
 		return space.Errorf(space.CodeConflict, "%w", errOvertaken)
 	}
 	return context.Cause(ctx)
@@ -158,10 +162,10 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 			return n.answer(ctx, plan, nil)
 		case <-ctx.Done():
 			poll.Stop()
-			return nil, interrupted(ctx)
+			return n.answer(ctx, plan, nil)
 		}
 		poll.Stop()
-		wanted, err := n.store.Wanted(ctx, n.name)
+		wanted, err := n.store.Wanted(context.WithoutCancel(ctx), n.name)
 		if err != nil {
 			return nil, err
 		}
@@ -170,10 +174,10 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 	}
 }
 
-// answer remembers what the node is told. A caller that is gone already hears nothing.
+// answer remembers what the node is told. A caller that is gone hears nothing; one that only has a newer call under way still listens.
 func (n *Node) answer(ctx context.Context, plan Plan, due []Order) ([]Order, error) {
-	if ctx.Err() != nil {
-		return nil, interrupted(ctx)
+	if ctx.Err() != nil && !overtaken(ctx) {
+		return nil, context.Cause(ctx)
 	}
 	n.doubted = plan.Doubts
 	n.sent.mark(due, time.Now())
