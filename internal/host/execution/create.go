@@ -138,7 +138,7 @@ func (e *execution) clone(s template.Snapshot, uid int) error {
 	if err := e.cfg.Clone(s.Disk, e.file(diskName), uid); err != nil {
 		return err
 	}
-	if e.cfg.Driver.Capabilities().SharedMemory {
+	if e.cfg.Driver.Capabilities().SharedMemory || s.Sealed != nil {
 		return nil
 	}
 	return e.cfg.Clone(s.Memory, e.file(memoryName), uid)
@@ -146,12 +146,12 @@ func (e *execution) clone(s template.Snapshot, uid int) error {
 
 // load starts the machine from the snapshot and writes down how to find it again.
 func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Snapshot) error {
-	memory := e.file(memoryName)
+	memory := e.file(memoryName) // not there if it's shared
 	if e.cfg.Driver.Capabilities().SharedMemory {
 		memory = s.Memory
 	}
 	m, err := e.cfg.Driver.Load(ctx, home, vmm.Load{
-		Shape: e.shape(), State: s.State, Memory: memory, Disk: e.file(diskName), Manifest: s.Manifest,
+		Shape: e.shape(), State: s.State, Memory: memory, Sealed: s.Sealed, Disk: e.file(diskName), Manifest: s.Manifest,
 	})
 	if errors.Is(err, vmm.ErrIncompatible) {
 		return space.Errorf(space.CodeTemplateNotReady, "the template's snapshot doesn't fit this node any more: %w", err)

@@ -28,7 +28,7 @@ var devices = []string{"/dev/null", "/dev/zero", "/dev/urandom"}
 
 // buildRoot makes a root directory at dir, which is a mount point, and makes it the calling thread's. The thread has a mount namespace of
 // its own, in which nothing else is left.
-func buildRoot(dir string, uid int, bind map[string]vmm.Source) error {
+func buildRoot(dir string, uid int, c vmm.Command) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("detach mounts from the host's: %w", err)
 	}
@@ -37,9 +37,12 @@ func buildRoot(dir string, uid int, bind map[string]vmm.Source) error {
 		func() error { return unix.Mount("tmpfs", dir, "tmpfs", locked|unix.MS_NOEXEC, rootOptions) },
 		r.addSystem,
 		r.addDevices,
-		func() error { return r.addFiles(bind) },
-		r.seal,
+		func() error { return r.addFiles(c.Bind) },
 	}
+	if c.Proc {
+		steps = append(steps, r.addProc)
+	}
+	steps = append(steps, r.seal)
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return fmt.Errorf("build the root directory: %w", err)
@@ -116,6 +119,18 @@ func (r root) addDevices() error {
 		if err := r.addFile(path, vmm.Source{Path: path, Writable: path == "/dev/null"}); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// addProc adds a /proc in which the program sees no process but those of its uid, which is itself, and nothing of the system.
+func (r root) addProc() error {
+	target := r.path("/proc")
+	if err := os.Mkdir(target, 0o555); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", target, "proc", unix.MS_RDONLY|locked|unix.MS_NOEXEC, "hidepid=invisible,subset=pid"); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
 	}
 	return nil
 }

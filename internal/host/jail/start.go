@@ -146,7 +146,7 @@ func (l *launch) enter() error {
 	if err := unix.Sethostname([]byte("machine")); err != nil {
 		return fmt.Errorf("hide the host's name: %w", err)
 	}
-	return buildRoot(filepath.Join(l.jail.dirOf(l.spec.ID), rootName), l.spec.UID, l.command.Bind)
+	return buildRoot(filepath.Join(l.jail.dirOf(l.spec.ID), rootName), l.spec.UID, l.command)
 }
 
 // fork executes the program. syscall.ForkExec reports an error of the exec, too.

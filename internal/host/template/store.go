@@ -72,9 +72,10 @@ type Store struct {
 	builds sync.WaitGroup
 	turn   chan struct{} // held by those that build
 
-	mu        sync.Mutex // guards what follows
-	templates map[string]*entry
-	closed    bool
+	mu          sync.Mutex // guards what follows
+	templates   map[string]*entry
+	sealedBytes int64 // kept in memory for all templates
+	closed      bool
 }
 
 // entry is one template.
@@ -83,7 +84,11 @@ type entry struct {
 	use sync.RWMutex // held for reading by those who load from it
 	dir string
 	m   manifest // when ready
+
+	sealed *os.File // its memory, shared by all machines; nil if it isn't
 }
+
+func (e *entry) file(name string) string { return filepath.Join(e.dir, name) }
 
 // Report is what the node knows of a template.
 type Report struct {
@@ -100,6 +105,7 @@ type Snapshot struct {
 	State    string // files
 	Memory   string
 	Disk     string
+	Sealed   *os.File // the memory once more, shared by all machines; nil if it isn't
 	Size     rootfs.Size
 	Manifest vmm.Manifest
 }
@@ -120,6 +126,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for _, e := range s.templates {
+		s.share(e)
+	}
 	return s, nil
 }
 
@@ -205,9 +214,9 @@ func (s *Store) build(e *entry, r rootfs.Recipe) {
 		s.update(e, func() { e.State, e.Err, e.Progress = Failed, failure(err), "" })
 		return
 	}
-	s.update(e, func() {
-		e.State, e.m, e.Progress, e.Size, e.Digest = Ready, m, "", m.Size, digest
-	})
+	e.m = m
+	s.share(e)
+	s.update(e, func() { e.State, e.Progress, e.Size, e.Digest = Ready, "", m.Size, digest })
 }
 
 // failure is what a user is told of a failed build: the cause, since whoever builds templates here runs the machine.
@@ -239,7 +248,7 @@ func (s *Store) Borrow(template string) (_ Snapshot, give func(), err error) {
 	}
 	e.use.RLock()
 	return Snapshot{
-		State: filepath.Join(e.dir, stateName), Memory: filepath.Join(e.dir, memoryName), Disk: filepath.Join(e.dir, diskName),
+		State: e.file(stateName), Memory: e.file(memoryName), Disk: e.file(diskName), Sealed: e.sealed,
 		Size: e.m.Size, Manifest: e.m.VMM,
 	}, e.use.RUnlock, nil
 }
@@ -256,6 +265,9 @@ func (s *Store) Reject(template string) {
 	s.mu.Unlock()
 	e.use.Lock()
 	defer e.use.Unlock()
+	s.mu.Lock()
+	s.unshare(e)
+	s.mu.Unlock()
 	if err := s.cfg.Volume.Delete(e.dir); err != nil {
 		slog.Error("can't remove a template that doesn't fit this node", "template", template, "err", err)
 	}
@@ -281,4 +293,9 @@ func (s *Store) Close() {
 	s.mu.Unlock()
 	s.cancel()
 	s.builds.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.templates {
+		s.unshare(e)
+	}
 }

@@ -64,6 +64,7 @@ type Capabilities struct {
 	TenantBoundary bool    // whether the driver may separate tenants; software emulation may not
 	CPUFactor      float64 // how much slower guest code runs than on the host, about; 1 with hardware virtualisation
 	SharedMemory   bool    // Load maps one memory file for all machines; else each machine needs a file of its own
+	SealedMemory   bool    // Load also takes one sealed memfd for all machines (Load.Sealed)
 	Version        string  // of the VMM, as it stands in manifests
 }
 
@@ -86,9 +87,10 @@ type Boot struct {
 // Load is what a start from a snapshot needs.
 type Load struct {
 	Shape    Shape
-	State    string // device state, read only
-	Memory   string // the snapshot's memory, or the machine's own clone of it (see Capabilities.SharedMemory)
-	Disk     string // the machine's own clone of the snapshot's disk; "" for none
+	State    string   // device state, read only
+	Memory   string   // the snapshot's memory, or the machine's own clone of it (see Capabilities.SharedMemory)
+	Sealed   *os.File // instead of Memory, if Capabilities.SealedMemory: a memfd with the snapshot's memory that nobody can change
+	Disk     string   // the machine's own clone of the snapshot's disk; "" for none
 	Manifest Manifest
 }
 
@@ -156,6 +158,7 @@ type Command struct {
 	Files []*os.File        // become descriptors 3, 4, …
 	Bind  map[string]Source // files to put into the root directory, by their absolute path in there
 	Log   *os.File          // stdout and stderr; nil discards them
+	Proc  bool              // whether it opens descriptors by their paths: it gets a /proc that shows nothing but itself
 }
 
 // Source is a host file that is bound into a root directory.

@@ -85,11 +85,11 @@ func (d *Driver) look(ctx context.Context) (err error) {
 func (d *Driver) Name() string { return Name }
 
 // Capabilities says that QEMU before 8.2 needs a memory file for each machine: it opens the file for writing even to map it privately, so one
-// file for all would be open to each guest's VMM.
+// file for all would be open to each guest's VMM. A sealed memfd can be opened so and yet not be changed, so it may be one for all.
 func (d *Driver) Capabilities() vmm.Capabilities {
 	c := vmm.Capabilities{
 		Acceleration: d.config.Acceleration, TenantBoundary: true, CPUFactor: 1,
-		SharedMemory: d.readOnlyMemory(), Version: d.version.String(),
+		SharedMemory: d.readOnlyMemory(), SealedMemory: true, Version: d.version.String(),
 	}
 	if c.Acceleration == "tcg" {
 		c.TenantBoundary, c.CPUFactor = false, emulationFactor

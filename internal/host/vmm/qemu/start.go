@@ -47,8 +47,11 @@ func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Mac
 	if err := compare(s.Manifest, d.manifest(l)); err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
 	}
-	bind := map[string]vmm.Source{memoryPath: {Path: s.Memory, Writable: !l.ReadOnly}}
-	m, err := d.start(ctx, e, l, files{memory: s.Memory, disk: s.Disk, state: s.State, bind: bind})
+	bind := map[string]vmm.Source{}
+	if s.Sealed == nil {
+		bind[memoryPath] = vmm.Source{Path: s.Memory, Writable: !l.ReadOnly}
+	}
+	m, err := d.start(ctx, e, l, files{memory: s.Memory, sealed: s.Sealed, disk: s.Disk, state: s.State, bind: bind})
 	if err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
 	}
@@ -74,6 +77,7 @@ func (d *Driver) Line(e vmm.Enclosure, s vmm.Shape, disk string) Line {
 // files are a machine's, on the host.
 type files struct {
 	memory string
+	sealed *os.File // instead of memory
 	disk   string
 	state  string // "" for a boot
 	bind   map[string]vmm.Source
@@ -81,6 +85,9 @@ type files struct {
 
 // start starts QEMU and returns when its monitor answers: it has found all its files and devices then.
 func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*machine, error) {
+	if f.sealed != nil {
+		f.memory = fmt.Sprintf("/proc/self/fd/%d", f.sealed.Fd())
+	}
 	memory, err := inspect(f.memory, l.Shape.MemoryBytes)
 	if err != nil {
 		return nil, err
@@ -92,11 +99,11 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*
 		ID: e.ID, Monitor: filepath.Join(e.Dir, "monitor.sock"), Link: filepath.Join(e.Dir, "link.sock"),
 		Memory: memory, Private: l.Kernel == "", Manifest: d.manifest(l),
 	}
-	given, err := open(e, &l, s, f.state)
+	given, err := open(e, &l, s, f)
 	if err != nil {
 		return nil, err
 	}
-	p, said, err := d.spawn(ctx, e, l, given, f.bind)
+	p, said, err := d.spawn(ctx, e, l, given, f)
 	given.close() // at once: a connection to a socket that we hold open wouldn't end with QEMU
 	if err != nil {
 		return nil, err
@@ -109,13 +116,15 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*
 }
 
 // spawn runs QEMU in the enclosure.
-func (d *Driver) spawn(ctx context.Context, e vmm.Enclosure, l Line, given openFiles, bind map[string]vmm.Source) (*monitor.Process, *monitor.Said, error) {
+func (d *Driver) spawn(ctx context.Context, e vmm.Enclosure, l Line, given openFiles, f files) (*monitor.Process, *monitor.Said, error) {
 	said, out, err := monitor.NewSaid()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer out.Close()
-	p, err := e.Starter.Start(ctx, vmm.Command{Path: d.config.Program, Args: l.Args(), Files: given, Bind: bind, Log: out})
+	p, err := e.Starter.Start(ctx, vmm.Command{
+		Path: d.config.Program, Args: l.Args(), Files: given, Bind: f.bind, Log: out, Proc: f.sealed != nil,
+	})
 	if err != nil {
 		said.Close()
 		return nil, nil, fmt.Errorf("start QEMU: %w", err)
@@ -133,7 +142,7 @@ func (o openFiles) close() {
 }
 
 // open opens what QEMU inherits and writes the descriptors into the line.
-func open(e vmm.Enclosure, l *Line, s spec, state string) (given openFiles, err error) {
+func open(e vmm.Enclosure, l *Line, s spec, from files) (given openFiles, err error) {
 	defer func() {
 		if err != nil {
 			given.close()
@@ -156,9 +165,15 @@ func open(e vmm.Enclosure, l *Line, s spec, state string) (given openFiles, err 
 		f, ferr = openTap(e.NetNS, e.Tap)
 		add(&l.Tap, f, ferr)
 	}
-	if state != "" {
-		f, ferr = os.Open(state)
+	if from.state != "" {
+		f, ferr = os.Open(from.state)
 		add(&l.State, f, ferr)
+	}
+	if from.sealed != nil {
+		var fd int
+		f, ferr = os.Open(from.memory)
+		add(&fd, f, ferr)
+		l.Memory = fmt.Sprintf("/proc/self/fd/%d", fd)
 	}
 	return given, err
 }
