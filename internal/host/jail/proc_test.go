@@ -1,4 +1,4 @@
-package jail
+package jail_test
 
 import (
 	"io"
