@@ -22,7 +22,7 @@ func TestMaterialsDontMix(t *testing.T) {
 	}{
 		"key on the data plane":       {one.Attachment.Url, platform.key, 401},
 		"nothing on the data plane":   {one.Attachment.Url, "", 401},
-		"another session's token":     {one.Attachment.Url, two.Attachment.Token, 401},
+		"another session's token":     {one.Attachment.Url, two.Attachment.Token, 403},
 		"token on the management API": {platform.url + "/v1/sandboxes", one.Attachment.Token, 401},
 		"nothing on the API":          {platform.url + "/v1/sandboxes", "", 401},
 		"almost the key":              {platform.url + "/v1/sandboxes", platform.key + "x", 401},

@@ -115,7 +115,7 @@ func TestRolesRunApart(t *testing.T) {
 	seen := map[int]instance.Role{}
 	for _, r := range instance.Roles() {
 		pids := processes(func(uid int, cmd string) bool {
-			return r != instance.Postgres && strings.Contains(cmd, string(r)+" --instance "+platform.instance.Name) ||
+			return r != instance.Postgres && strings.Contains(cmd, "space "+string(r)+" --instance "+platform.instance.Name) ||
 				r == instance.Postgres && uid == platform.instance.UID(r) && strings.Contains(cmd, platform.instance.DataDir())
 		})
 		if len(pids) != 1 {
