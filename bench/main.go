@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/client"
 	"github.com/space-platform/space/internal/cli"
 	"github.com/space-platform/space/internal/instance"
@@ -165,7 +166,7 @@ func (r *run) bare(ctx context.Context) (lives, error) {
 		return lives{}, err
 	}
 	cmd := exec.CommandContext(ctx, "build/bare", "-rounds", "1", "-execs", fmt.Sprint(r.execs),
-		"-snapshot", filepath.Join(r.inst.Volume(), "templates", t.Id), "-scratch", r.inst.Volume())
+		"-snapshot", filepath.Join(r.inst.Volume(), "templates", space.HostLabel(t.Id)), "-scratch", r.inst.Volume())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
