@@ -133,11 +133,14 @@ func send(ctx context.Context, stream *link.Stream, session *process.Session, of
 	return stream.CloseSend()
 }
 
+// firstChunk is how much is sent at once before it's clear that there is more: most sessions print little.
+const firstChunk = 4 << 10
+
 // output sends the log until it ends.
 func (s *sender) output(session *process.Session, offset uint64) error {
 	output := &sessionv1.Output{}
 	m := &guestv1.FromSession{Message: &guestv1.FromSession_Output{Output: output}}
-	chunk := make([]byte, process.ChunkBytes)
+	chunk := make([]byte, firstChunk)
 	for {
 		at, source, n, err := session.Next(s.ctx, offset, chunk)
 		if err != nil || n == 0 {
@@ -148,6 +151,9 @@ func (s *sender) output(session *process.Session, offset uint64) error {
 			return err
 		}
 		offset = at + uint64(n)
+		if n == len(chunk) && n < process.ChunkBytes {
+			chunk = make([]byte, process.ChunkBytes)
+		}
 	}
 }
 

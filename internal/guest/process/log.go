@@ -11,7 +11,7 @@ const (
 	partCost   = 32 // what a change between stdout and stderr takes of KeptBytes, so that memory is bounded for any pattern
 )
 
-// firstBuffer is the log's size before it grows: most sessions print little.
+// firstBuffer is the size of a session's buffers before they grow: most sessions print little.
 const firstBuffer = 4 << 10
 
 // Source says which pipe bytes came from.

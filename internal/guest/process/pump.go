@@ -27,22 +27,22 @@ type pump struct {
 // lingering bounds how many do that, the pipes of the others are closed.
 func (p *pump) run(lingering chan struct{}) {
 	defer p.r.Close()
-	buf := make([]byte, ChunkBytes)
-	ok := p.pump(buf)
+	open := p.pump()
 	close(p.done)
-	if !ok {
+	if !open {
 		return
 	}
 	select {
 	case lingering <- struct{}{}:
 		defer func() { <-lingering }()
-		p.discard(buf)
+		p.discard()
 	default:
 	}
 }
 
 // pump returns true if it was cut and somebody still holds the pipe.
-func (p *pump) pump(buf []byte) bool {
+func (p *pump) pump() bool {
+	buf := make([]byte, firstBuffer)
 	for {
 		n, err := p.r.Read(buf)
 		if n > 0 && !p.log.append(p.stop, p.source, buf[:n]) {
@@ -53,6 +53,8 @@ func (p *pump) pump(buf []byte) bool {
 			return p.drain(buf)
 		case err != nil:
 			return false
+		case n == len(buf) && n < ChunkBytes:
+			buf = make([]byte, ChunkBytes)
 		}
 	}
 }
@@ -99,7 +101,8 @@ func (p *pump) poll(buf []byte) (n int, err error) {
 }
 
 // discard reads until the last one who holds the pipe is gone.
-func (p *pump) discard(buf []byte) {
+func (p *pump) discard() {
+	buf := make([]byte, firstBuffer)
 	for {
 		if _, err := p.r.Read(buf); err != nil {
 			return
