@@ -1,0 +1,69 @@
+package vmmtest
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkSealed loads machines from one sealed memory, changes them, and saves one.
+func checkSealed(t *testing.T, s *suite) {
+	if !s.Driver.Capabilities().SealedMemory {
+		return
+	}
+	sealed := seal(t, s.base.memory)
+	a, b := s.loadSealed(t, s.base, sealed), s.loadSealed(t, s.base, sealed)
+	a.sh("echo a >/run/memory; sync")
+	b.sh("echo b >/run/memory; sync")
+	for want, g := range map[string]*guest{"a": a, "b": b} {
+		if out := g.sh("cat /run/memory"); out != want {
+			t.Errorf("clone %s has %q", want, out)
+		}
+	}
+	if out := s.load(t, a.save(s.place(t))).sh("cat /run/memory"); out != "a" {
+		t.Errorf("a clone of a clone has %q", out)
+	}
+	if out := s.loadSealed(t, s.base, sealed).sh("cat /run/memory"); out != "base" {
+		t.Errorf("a third clone has %q: the snapshot was written to", out)
+	}
+}
+
+// loadSealed starts a clone whose memory is one for all.
+func (s *suite) loadSealed(t *testing.T, from snapshot, sealed *os.File) *guest {
+	t.Helper()
+	e, _ := s.enclosure(t)
+	dir := s.place(t)
+	l := s.loadSpec(t, from, dir, e.UID)
+	l.Memory, l.Sealed = "", sealed
+	m, err := s.Driver.Load(s.within(t), e, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := s.guest(t, m, e, dir, l.Disk, from.memory)
+	g.greet(true)
+	return g
+}
+
+// seal copies a file into a memfd that nobody can change.
+func seal(t *testing.T, path string) *os.File {
+	t.Helper()
+	src, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	fd, err := unix.MemfdCreate("sealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "memfd:sealed")
+	t.Cleanup(func() { f.Close() })
+	if err := copySparse(src, f); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
