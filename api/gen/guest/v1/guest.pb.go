@@ -484,6 +484,7 @@ func (x *Opened) GetStartedUnixNanos() int64 {
 }
 
 // Quiesce asks the guest to write all dirty data to its disk and drop what it needn't keep, before a snapshot. It answers Quiesced.
+// From then on the sessions' processes stand still, until the next handshake of the link has set clock, seed and identity.
 type Quiesce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
