@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -204,15 +205,9 @@ func (d *guestd) runOn(l *link.Link, spec *sessionv1.Spec) *transcript {
 	return r
 }
 
-var ids = make(chan int, 1)
+var ids atomic.Int64
 
-func init() { ids <- 0 }
-
-func newID() string {
-	n := <-ids
-	ids <- n + 1
-	return fmt.Sprintf("ses_%d", n)
-}
+func newID() string { return fmt.Sprintf("ses_%d", ids.Add(1)) }
 
 // resetCode is the code of a stream that was reset by the guest, 0 for any other error.
 func resetCode(err error) link.Code {
