@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/execution"
@@ -80,7 +81,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Clone: disk.Clone, Changed: changes.Notify,
+		Templates: h.templates, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
 	})
 	if err != nil {
 		return err
@@ -117,6 +118,20 @@ func (h *Host) Close() {
 		h.executions.Close()
 	}
 	h.jail.Close()
+}
+
+// minFree is what must be free on the volume for another machine: what exists already can go on writing.
+const minFree = 256 << 20
+
+func room(v disk.Volume) error {
+	u, err := v.Usage()
+	if err != nil {
+		return err
+	}
+	if u.FreeBytes < minFree {
+		return space.Errorf(space.CodeCapacity, "the node's volume has %d MiB free, and a sandbox needs %d", u.FreeBytes>>20, minFree>>20)
+	}
+	return nil
 }
 
 func facts(c Config) *controlv1.NodeFacts {

@@ -201,12 +201,23 @@ func clonesDiffer(t *testing.T, r *rig, mini string) {
 }
 
 func fastCreation(t *testing.T, r *rig, mini string) {
-	var times []time.Duration
+	var created, first, later []time.Duration
 	for range 10 {
 		route := r.route()
-		times = append(times, r.ensure(mini, route))
+		created = append(created, r.ensure(mini, route))
+		for n := range 4 {
+			began := time.Now()
+			r.run(route, "/bin/echo", "hello")
+			if n == 0 {
+				first = append(first, time.Since(began))
+			} else {
+				later = append(later, time.Since(began))
+			}
+		}
 		r.remove(route)
 	}
-	slices.Sort(times)
-	t.Logf("ensure → running: median %s, min %s, max %s", times[len(times)/2], times[0], times[len(times)-1])
+	for what, times := range map[string][]time.Duration{"ensure → running": created, "first echo": first, "later echo": later} {
+		slices.Sort(times)
+		t.Logf("%s: median %s, min %s, max %s", what, times[len(times)/2], times[0], times[len(times)-1])
+	}
 }

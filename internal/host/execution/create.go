@@ -118,6 +118,9 @@ func (e *execution) reserve(have rootfs.Size) error {
 	if want := e.rec.Size; want != (rootfs.Size{}) && want != have {
 		return space.Errorf(space.CodeShapeUnavailable, "the template has %s, not %s", have, want)
 	}
+	if err := e.cfg.Room(); err != nil {
+		return err
+	}
 	uid, err := e.cfg.UIDs.Take()
 	if err != nil {
 		return err

@@ -149,6 +149,7 @@ func TestFailedCreationIsFreedAndStaysFailed(t *testing.T) {
 		want    space.Code
 	}{
 		"no template":  {func(r *rig, _ *Order) { r.template = space.Errorf(space.CodeTemplateNotReady, "no") }, space.CodeTemplateNotReady},
+		"full volume":  {func(r *rig, _ *Order) { r.full = space.Errorf(space.CodeCapacity, "full") }, space.CodeCapacity},
 		"other shape":  {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 2} }, space.CodeShapeUnavailable},
 		"driver":       {func(r *rig, _ *Order) { r.loadErr = errors.New("broken") }, space.CodeInternal},
 		"incompatible": {func(r *rig, _ *Order) { r.loadErr = vmm.ErrIncompatible }, space.CodeTemplateNotReady},
@@ -161,7 +162,7 @@ func TestFailedCreationIsFreedAndStaysFailed(t *testing.T) {
 			if space.CodeOf(failed.Err) != c.want {
 				t.Errorf("its error is %v", failed.Err)
 			}
-			r.template, r.loadErr = nil, nil
+			r.template, r.loadErr, r.full = nil, nil, nil
 			ensure(t, table, o, space.ExecutionFailed)
 			if len(r.homes) > 0 || len(r.running()) > 0 {
 				t.Errorf("left are enclosures %v and %d machines", r.homes, len(r.running()))
@@ -223,6 +224,25 @@ func TestNewDaemonFindsItsMachines(t *testing.T) {
 	remove(t, table, lives.Route)
 	remove(t, table, dies.Route)
 	r.checkNothingLeft()
+}
+
+func TestUnreadableRecordCostsOneExecution(t *testing.T) {
+	r := newRig(t)
+	table, broken, whole := r.open(), order(), order()
+	ensure(t, table, broken, space.ExecutionRunning)
+	ensure(t, table, whole, space.ExecutionRunning)
+	table.Close()
+	record := filepath.Join(r.dir, "executions", space.HostLabel(broken.Route.Execution), recordName)
+	if err := os.WriteFile(record, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		table = r.open()
+		if got := table.Reports(); len(got) != 1 || got[0].Route != whole.Route {
+			t.Fatalf("the executions are %+v", got)
+		}
+		table.Close()
+	}
 }
 
 // steps are where a creation can be interrupted.

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -72,8 +74,12 @@ func (r record) write(dir string) error {
 	return durable.WriteJSON(filepath.Join(dir, recordName), r, 0o600)
 }
 
+// unreadableSuffix ends the name of a directory whose record can't be read. Only an operator deletes it.
+const unreadableSuffix = ".unreadable"
+
 // readRecords returns the records below dir by the names of their directories. A directory without a record belongs to nobody: its
-// maker died before anything else existed, or its remover after everything else was gone.
+// maker died before anything else existed, or its remover after everything else was gone. One whose record can't be read is put aside, so
+// that a broken disk block costs an execution and not the node.
 func readRecords(dir string) (map[string]record, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -81,18 +87,23 @@ func readRecords(dir string) (map[string]record, error) {
 	}
 	out := map[string]record{}
 	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unreadableSuffix) {
+			continue
+		}
 		path := filepath.Join(dir, e.Name())
 		r, err := readRecord(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := os.RemoveAll(path); err != nil {
-				return nil, fmt.Errorf("remove the leftovers of an execution: %w", err)
-			}
-			continue
+		switch {
+		case err == nil:
+			out[e.Name()] = r
+		case errors.Is(err, fs.ErrNotExist):
+			err = os.RemoveAll(path)
+		default:
+			slog.Error("put aside an execution whose record can't be read", "dir", path, "err", err)
+			err = durable.Rename(path, path+unreadableSuffix)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the executions of this node: %w", err)
 		}
-		out[e.Name()] = r
 	}
 	return out, nil
 }

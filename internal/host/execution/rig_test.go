@@ -41,6 +41,7 @@ type rig struct {
 	stall    func(context.Context) error // called in the step named by at
 	at       string
 	template error
+	full     error
 	rejected []string
 }
 
@@ -60,7 +61,7 @@ func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, Room: func() error { return r.full }, Changed: func() {},
 	})
 	if err != nil {
 		r.t.Fatal(err)

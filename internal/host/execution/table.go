@@ -29,6 +29,7 @@ type Config struct {
 	UIDs       *uids.Pool
 	Templates  Templates
 	Sessions   session.Limits
+	Room       func() error                         // says why there is no room for another disk; a *space.Error
 	Clone      func(from, to string, uid int) error // makes a file that shares the other's content and belongs to the uid
 	Changed    func()                               // called after a report has changed; it mustn't block
 }
