@@ -48,15 +48,13 @@ type machine struct {
 	spec    spec
 	process *monitor.Process
 	said    *monitor.Said // nil if another life of the daemon started the machine
+	port    *monitor.Port
 	turn    chan struct{} // held by a Pause, Resume or Save
-
-	mu     sync.Mutex
-	guest  net.Conn // the last DialGuest's
-	closed bool
+	release sync.Once
 }
 
 func newMachine(p *monitor.Process, said *monitor.Said, s spec) *machine {
-	return &machine{spec: s, process: p, said: said, turn: make(chan struct{}, 1)}
+	return &machine{spec: s, process: p, said: said, port: p.Port(s.Link), turn: make(chan struct{}, 1)}
 }
 
 // Handle finds the machine again.
@@ -70,31 +68,11 @@ func (m *machine) Handle() vmm.Handle {
 
 // DialGuest connects to the agent.
 func (m *machine) DialGuest(ctx context.Context) (net.Conn, error) {
-	m.hangUp()
-	c, err := m.process.Dial(ctx, m.spec.Link)
+	c, err := m.port.Dial(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("dial the guest of %s: %w", m.spec.ID, err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		c.Close()
-		return nil, fmt.Errorf("dial the guest of %s: %w", m.spec.ID, net.ErrClosed)
-	}
-	if m.guest != nil { // of a call that ran at the same time
-		m.guest.Close()
-	}
-	m.guest = c
 	return c, nil
-}
-
-func (m *machine) hangUp() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.guest != nil {
-		m.guest.Close()
-		m.guest = nil
-	}
 }
 
 // Pause stops the agent.
@@ -200,17 +178,13 @@ func (m *machine) Kill(ctx context.Context) error {
 func (m *machine) Done() <-chan struct{} { return m.process.Done() }
 
 // Close lets go of the machine.
-func (m *machine) Close() error {
-	m.mu.Lock()
-	closed := m.closed
-	m.closed = true
-	m.mu.Unlock()
-	if closed {
-		return nil
-	}
-	m.hangUp()
-	if m.said != nil {
-		m.said.Close()
-	}
-	return m.process.Close()
+func (m *machine) Close() (err error) {
+	m.release.Do(func() {
+		m.port.Close()
+		if m.said != nil {
+			m.said.Close()
+		}
+		err = m.process.Close()
+	})
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/monitor"
@@ -22,9 +21,6 @@ const (
 
 // firstFD is the first descriptor of a Command's files.
 const firstFD = 3
-
-// incomingInterval is how often QEMU is asked whether it has read the device state, which takes it some milliseconds.
-const incomingInterval = time.Millisecond
 
 // Boot starts a machine with a kernel.
 func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {

@@ -1,0 +1,63 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// Port is the socket behind which a VMM has its guest's link port. It takes one client at a time. Its methods may be called from any
+// goroutine.
+type Port struct {
+	process *Process
+	path    string
+
+	mu     sync.Mutex
+	conn   net.Conn // the last Dial's
+	closed bool
+}
+
+// Port returns the port whose socket is at a path.
+func (p *Process) Port(path string) *Port { return &Port{process: p, path: path} }
+
+// Dial ends the connection before and makes a new one.
+func (p *Port) Dial(ctx context.Context) (net.Conn, error) {
+	if err := p.replace(nil); err != nil {
+		return nil, err
+	}
+	c, err := p.process.Dial(ctx, p.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.replace(c); err != nil { // another Dial may have been faster: it loses
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// replace ends the connection that is there.
+func (p *Port) replace(c net.Conn) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return fmt.Errorf("dial %s: %w", p.path, net.ErrClosed)
+	}
+	if p.conn != nil {
+		p.conn.Close()
+	}
+	p.conn = c
+	return nil
+}
+
+// Close ends the connection, and no other is made. It may be called again.
+func (p *Port) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.conn != nil {
+		p.conn.Close()
+		p.conn = nil
+	}
+}
