@@ -1,0 +1,259 @@
+package service
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/internal/host/execution"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/template"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// rig serves a host whose work is the test's, on a real socket.
+type rig struct {
+	host     hostv1connect.HostServiceClient
+	sessions sessionv1connect.SessionServiceClient
+	changes  *Changes
+	stop     context.CancelFunc
+
+	mu       sync.Mutex
+	reports  []execution.Report
+	orders   []execution.Order
+	attached []session.Request
+	err      error // of the next calls
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{changes: NewChanges()}
+	h := &Host{Executions: executions{r}, Templates: templates{r}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
+	socket := filepath.Join(t.TempDir(), "sock")
+	l, err := peer.Listen(socket, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- peer.Serve(ctx, l, h.Handler()) }()
+	r.stop = stop
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	client := peer.Client(socket, 0)
+	r.host = hostv1connect.NewHostServiceClient(client, "http://host")
+	r.sessions = sessionv1connect.NewSessionServiceClient(client, "http://host")
+	return r
+}
+
+type executions struct{ *rig }
+
+func (e executions) Ensure(_ context.Context, o execution.Order) (execution.Report, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.orders = append(e.orders, o)
+	return execution.Report{Route: o.Route, State: space.ExecutionRunning, Since: time.Unix(1, 0)}, e.err
+}
+
+func (e executions) Remove(context.Context, space.Route) error { return e.err }
+
+func (e executions) Attach(ctx context.Context, _ space.Route, q session.Request, send session.Send) error {
+	e.mu.Lock()
+	e.attached = append(e.attached, q)
+	e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	started := &sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Started{Started: &sessionv1.Started{}}}
+	if err := send(started); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return send(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Ended{Ended: &sessionv1.Ended{Reason: "shutting_down"}}})
+}
+
+func (e executions) Reports() []execution.Report {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.reports
+}
+
+type templates struct{ *rig }
+
+func (s templates) Ensure(string, string, rootfs.Size) error { return s.err }
+
+func (s templates) Reports() []template.Report {
+	return []template.Report{
+		{Template: "tpl_a", State: template.Ready, Size: rootfs.Size{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}, Digest: "sha256:x"},
+		{Template: "tpl_b", State: template.Failed, Err: space.Errorf(space.CodeInternal, "why")},
+	}
+}
+
+func route() space.Route {
+	return space.Route{
+		Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
+		Placement: space.Placement{Kind: space.PlacementNode, Node: "node"},
+	}
+}
+
+// code is the code of an error that came over the wire.
+func code(err error) space.Code { return space.CodeOf(peer.FromConnect(err)) }
+
+func TestOrdersPassWholeAndErrorsKeepTheirCode(t *testing.T) {
+	r := newRig(t)
+	want := route()
+	order := &controlv1.EnsureExecution{
+		Route: peer.RouteMessage(want), Template: space.NewID(space.PrefixTemplate), Shape: &controlv1.Shape{Vcpus: 1, MemoryBytes: 2, DiskBytes: 3},
+	}
+	got, err := r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Msg.GetReport().GetState() != "running" || r.orders[0].Route != want || r.orders[0].Size != (rootfs.Size{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}) {
+		t.Errorf("ordered %+v, reported %v", r.orders[0], got.Msg)
+	}
+	r.err = space.Errorf(space.CodeRouteStale, "stale")
+	_, err = r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
+	if code(err) != space.CodeRouteStale {
+		t.Errorf("ensure: %v", err)
+	}
+	_, err = r.host.RemoveExecution(t.Context(), connect.NewRequest(&hostv1.RemoveExecutionRequest{Route: order.Route}))
+	if code(err) != space.CodeRouteStale {
+		t.Errorf("remove: %v", err)
+	}
+	_, err = r.host.EnsureTemplate(t.Context(), connect.NewRequest(&hostv1.EnsureTemplateRequest{Order: &controlv1.EnsureTemplate{Template: order.Template}}))
+	if code(err) != space.CodeRouteStale {
+		t.Errorf("template: %v", err)
+	}
+}
+
+func TestIncompleteRoutesAreRefused(t *testing.T) {
+	r := newRig(t)
+	for name, change := range map[string]func(*routev1.Route){
+		"sandbox":   func(m *routev1.Route) { m.Sandbox = "" },
+		"execution": func(m *routev1.Route) { m.Execution = "exe_" },
+		"epoch":     func(m *routev1.Route) { m.Epoch = 0 },
+		"placement": func(m *routev1.Route) { m.Placement = nil },
+		"pod":       func(m *routev1.Route) { m.Placement.PodUid = "x" },
+	} {
+		m := peer.RouteMessage(route())
+		change(m)
+		order := &controlv1.EnsureExecution{Route: m, Template: space.NewID(space.PrefixTemplate)}
+		if _, err := r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order})); code(err) != space.CodeInvalid {
+			t.Errorf("%s: ensure: %v", name, err)
+		}
+		if _, err := r.host.RemoveExecution(t.Context(), connect.NewRequest(&hostv1.RemoveExecutionRequest{Route: m})); code(err) != space.CodeInvalid {
+			t.Errorf("%s: remove: %v", name, err)
+		}
+		if err := r.attach(t, &sessionv1.AttachRequest{Route: m, Session: space.NewID(space.PrefixSession), Spec: &sessionv1.Spec{Argv: []string{"x"}}}); code(err) != space.CodeInvalid {
+			t.Errorf("%s: attach: %v", name, err)
+		}
+	}
+}
+
+// attach returns the error of a stream that ends before its first event.
+func (r *rig) attach(t *testing.T, m *sessionv1.AttachRequest) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := r.sessions.Attach(ctx, connect.NewRequest(m))
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	if stream.Receive() {
+		return nil
+	}
+	return stream.Err()
+}
+
+func TestSessionsAreChecked(t *testing.T) {
+	r := newRig(t)
+	for name, c := range map[string]struct {
+		change func(*sessionv1.AttachRequest)
+		want   space.Code
+	}{
+		"good":      {func(*sessionv1.AttachRequest) {}, ""},
+		"id":        {func(m *sessionv1.AttachRequest) { m.Session = "ses_../../x" }, space.CodeInvalid},
+		"no argv":   {func(m *sessionv1.AttachRequest) { m.Spec.Argv = nil }, space.CodeInvalid},
+		"no spec":   {func(m *sessionv1.AttachRequest) { m.Spec = nil }, space.CodeInvalid},
+		"long argv": {func(m *sessionv1.AttachRequest) { m.Spec.Argv[0] = strings.Repeat("x", maxCommand) }, space.CodeTooLarge},
+		"stdin":     {func(m *sessionv1.AttachRequest) { m.Spec.Stdin = make([]byte, maxStdin+1) }, space.CodeTooLarge},
+	} {
+		m := &sessionv1.AttachRequest{
+			Route: peer.RouteMessage(route()), Session: space.NewID(space.PrefixSession), Spec: &sessionv1.Spec{Argv: []string{"x"}}, FromOffset: 7,
+		}
+		c.change(m)
+		if err := r.attach(t, m); code(err) != c.want {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if len(r.attached) != 1 || r.attached[0].From != 7 {
+		t.Errorf("attached %+v", r.attached)
+	}
+}
+
+func TestWatchTellsTheWholeStatusAfterEachChange(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	stream, err := r.host.Watch(ctx, connect.NewRequest(&hostv1.WatchRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if !stream.Receive() || len(stream.Msg().GetExecutions()) != 0 || stream.Msg().GetFacts().GetDriver() != "test" {
+		t.Fatalf("the first status is %v, %v", stream.Msg(), stream.Err())
+	}
+	if ts := stream.Msg().GetTemplates(); len(ts) != 2 || ts[0].GetShape().GetDiskBytes() != 3 || ts[1].GetError().GetCode() != "internal" || ts[1].GetShape() != nil {
+		t.Errorf("the templates are %v", ts)
+	}
+	r.mu.Lock()
+	r.reports = []execution.Report{{Route: route(), State: space.ExecutionLost, Err: space.Errorf(space.CodeExecutionLost, "gone")}}
+	r.mu.Unlock()
+	r.changes.Notify()
+	if !stream.Receive() || stream.Msg().GetExecutions()[0].GetError().GetCode() != "execution_lost" {
+		t.Fatalf("the second status is %v, %v", stream.Msg(), stream.Err())
+	}
+	r.stop()
+	for stream.Receive() {
+	}
+	if stream.Err() != nil {
+		t.Errorf("the stream ended with %v", stream.Err())
+	}
+}
+
+func TestStoppingServerLetsStreamsSayGoodbye(t *testing.T) {
+	r := newRig(t)
+	stream, err := r.sessions.Attach(t.Context(), connect.NewRequest(&sessionv1.AttachRequest{
+		Route: peer.RouteMessage(route()), Session: space.NewID(space.PrefixSession), Spec: &sessionv1.Spec{Argv: []string{"x"}},
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	r.stop()
+	if !stream.Receive() || stream.Msg().GetEnded().GetReason() != "shutting_down" {
+		t.Errorf("the last event is %v, %v", stream.Msg(), stream.Err())
+	}
+}
