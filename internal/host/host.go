@@ -111,11 +111,11 @@ func (h *Host) Handler() http.Handler { return h.service.Handler() }
 
 // Close lets go of everything; machines run on. The handler must not be in use any more.
 func (h *Host) Close() {
-	if h.templates != nil {
-		h.templates.Close()
-	}
 	if h.executions != nil {
 		h.executions.Close()
+	}
+	if h.templates != nil { // after the executions, which load from them
+		h.templates.Close()
 	}
 	h.jail.Close()
 }

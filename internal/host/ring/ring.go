@@ -213,13 +213,6 @@ func (r *Ring) Shed() error {
 	return removeSegments(r.dir, dropped)
 }
 
-// Size returns the bytes of output that are kept.
-func (r *Ring) Size() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return int64(r.next - r.start())
-}
-
 // Close releases the ring's files. What is kept stays on disk.
 func (r *Ring) Close() {
 	r.mu.Lock()

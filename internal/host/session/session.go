@@ -169,6 +169,15 @@ func (s *Session) outcome() (started *timestamppb.Timestamp, exit *sessionv1.Exi
 	return s.started, s.exit, s.lost, s.changed
 }
 
+// shed drops the output of an ended session.
+func (s *Session) shed() error {
+	log, err := s.log()
+	if err != nil {
+		return err
+	}
+	return log.Shed()
+}
+
 func (s *Session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	space "github.com/space-platform/space"
@@ -39,6 +40,7 @@ type Set struct {
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*Session
 	ended    []*Session // that still have output, in the order of their ends
+	kept     int64      // bytes that those keep
 	link     *link.Link
 	linked   chan struct{} // closed and replaced when link changes
 	lost     *space.Error
@@ -66,6 +68,12 @@ func Open(dir string, limits Limits, log *slog.Logger) (*Set, error) {
 	for _, e := range entries {
 		s.load(e.Name())
 	}
+	slices.SortFunc(s.ended, func(a, b *Session) int { return a.exit.GetAt().AsTime().Compare(b.exit.GetAt().AsTime()) })
+	for _, ses := range s.sessions {
+		if ses.needsGuest() {
+			s.pumps.Go(func() { s.pump(ses) })
+		}
+	}
 	return s, nil
 }
 
@@ -79,9 +87,7 @@ func (s *Set) load(name string) {
 	s.sessions[ses.id] = ses
 	if !ses.live() {
 		s.ended = append(s.ended, ses)
-	}
-	if ses.needsGuest() {
-		s.pumps.Go(func() { s.pump(ses) })
+		s.kept += ring.Stored(ses.dir)
 	}
 }
 
@@ -183,34 +189,18 @@ func (s *Set) admit(id string, seen bool) error {
 	return nil
 }
 
-// shed notes that a session has ended, and drops the output of those that ended first when all of it is too much.
+// shed notes that a session has ended, and drops the output of those that ended first while all of it is too much.
 func (s *Set) shed(ses *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = append(s.ended, ses)
-	var kept int64
-	for i := len(s.ended) - 1; i >= 0; i-- {
-		log, err := s.ended[i].log()
-		if err != nil {
-			continue
+	s.kept += ring.Stored(ses.dir)
+	for s.kept > s.limits.KeptBytes && len(s.ended) > 1 {
+		oldest := s.ended[0]
+		s.ended = s.ended[1:]
+		s.kept -= ring.Stored(oldest.dir)
+		if err := oldest.shed(); err != nil {
+			s.log.Warn("can't drop the output of an ended session", "session", oldest.id, "err", err)
 		}
-		if kept += log.Size(); kept <= s.limits.KeptBytes {
-			continue
-		}
-		for _, old := range s.ended[:i+1] {
-			s.shedOne(old)
-		}
-		s.ended = s.ended[i+1:]
-		return
-	}
-}
-
-func (s *Set) shedOne(ses *Session) {
-	log, err := ses.log()
-	if err == nil {
-		err = log.Shed()
-	}
-	if err != nil {
-		s.log.Warn("can't drop the output of an ended session", "session", ses.id, "err", err)
 	}
 }
