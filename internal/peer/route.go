@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"context"
 	"errors"
 
 	"connectrpc.com/connect"
@@ -66,7 +67,8 @@ func ToConnect(err error) error {
 	return out
 }
 
-// FromConnect returns the space.Error that a peer sent. A transport's failure is unavailable, a deadline a timeout.
+// FromConnect returns the space.Error that a peer sent. A transport's failure is unavailable, a deadline a timeout; that the caller itself gave
+// up is returned as it is.
 func FromConnect(err error) error {
 	if err == nil {
 		return nil
@@ -81,12 +83,12 @@ func FromConnect(err error) error {
 			}
 		}
 	}
-	switch connect.CodeOf(err) {
-	case connect.CodeDeadlineExceeded:
-		return space.Errorf(space.CodeTimeout, "%w", err)
-	case connect.CodeCanceled:
+	switch {
+	case errors.Is(err, context.Canceled):
 		return err
-	default:
+	case connect.CodeOf(err) == connect.CodeDeadlineExceeded:
+		return space.Errorf(space.CodeTimeout, "%w", err)
+	default: // a connection that was reset says "canceled" too
 		return space.Errorf(space.CodeUnavailable, "%w", err)
 	}
 }

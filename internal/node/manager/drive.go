@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -145,7 +146,7 @@ func refused(err error) error {
 	case "", space.CodeUnavailable, space.CodeTimeout:
 		return nil
 	}
-	if connect.CodeOf(err) == connect.CodeCanceled {
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err

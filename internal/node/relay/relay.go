@@ -67,7 +67,7 @@ func ended(ctx context.Context, err error, send func(*sessionv1.AttachResponse) 
 	if ctx.Err() != nil {
 		return goodbye(context.Cause(ctx), send)
 	}
-	if err == nil || connect.CodeOf(err) == connect.CodeCanceled { // by the other side: it was cut while it stopped
+	if err == nil {
 		return peer.ToConnect(space.Errorf(space.CodeUnavailable, "the session's stream broke off; attach again"))
 	}
 	return peer.ToConnect(peer.FromConnect(err))
