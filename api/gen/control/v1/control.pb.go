@@ -10,7 +10,8 @@ package controlv1
 
 import (
 	v1 "github.com/space-platform/space/api/gen/route/v1"
-	v11 "github.com/space-platform/space/api/gen/session/v1"
+	v11 "github.com/space-platform/space/api/gen/sandbox/v1"
+	v12 "github.com/space-platform/space/api/gen/session/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -195,6 +196,7 @@ type ExecutionReport struct {
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // a space.ExecutionState other than gone: an execution that is gone is absent
 	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // with failed and lost
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"` // when it entered the state
+	Usage         *v11.Usage             `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"` // the newest, at most 15 s old; absent for one that doesn't run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,14 +259,24 @@ func (x *ExecutionReport) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ExecutionReport) GetUsage() *v11.Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
 type TemplateReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Template      string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // building, ready, failed
 	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	Shape         *Shape                 `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`       // of its base snapshot, when ready
-	Progress      string                 `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"` // one line for people, while building
-	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`     // sha256:… of the snapshot's manifest, when ready
+	Shape         *Shape                 `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`                              // of its base snapshot, when ready
+	Progress      string                 `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`                        // one line for people, while building
+	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`                            // sha256:… of the snapshot's manifest, when ready
+	FailedStep    uint32                 `protobuf:"varint,7,opt,name=failed_step,json=failedStep,proto3" json:"failed_step,omitempty"` // of a failed build, from 1; 0 for the source
+	Defaults      *Defaults              `protobuf:"bytes,8,opt,name=defaults,proto3" json:"defaults,omitempty"`                        // what the image and the steps set for sessions, when ready
+	Log           []*LogLine             `protobuf:"bytes,9,rep,name=log,proto3" json:"log,omitempty"`                                  // lines after the newest one acknowledged, at most 200 and 64 KiB
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +353,157 @@ func (x *TemplateReport) GetDigest() string {
 	return ""
 }
 
+func (x *TemplateReport) GetFailedStep() uint32 {
+	if x != nil {
+		return x.FailedStep
+	}
+	return 0
+}
+
+func (x *TemplateReport) GetDefaults() *Defaults {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+func (x *TemplateReport) GetLog() []*LogLine {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// Defaults are what a template sets for its sessions.
+type Defaults struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Env           map[string]string      `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	User          string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Workdir       string                 `protobuf:"bytes,3,opt,name=workdir,proto3" json:"workdir,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Defaults) Reset() {
+	*x = Defaults{}
+	mi := &file_control_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Defaults) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Defaults) ProtoMessage() {}
+
+func (x *Defaults) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Defaults.ProtoReflect.Descriptor instead.
+func (*Defaults) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Defaults) GetEnv() map[string]string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Defaults) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Defaults) GetWorkdir() string {
+	if x != nil {
+		return x.Workdir
+	}
+	return ""
+}
+
+// LogLine is a line of a build's log. Numbers count up from 1 for each build.
+type LogLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	Step          uint32                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"`
+	Text          string                 `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"` // at most 4 KiB, valid UTF-8
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogLine) Reset() {
+	*x = LogLine{}
+	mi := &file_control_v1_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogLine) ProtoMessage() {}
+
+func (x *LogLine) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
+func (*LogLine) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LogLine) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LogLine) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *LogLine) GetStep() uint32 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *LogLine) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 // Shape is the size of a machine; it's fixed in a snapshot.
 type Shape struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -353,7 +516,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +528,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +541,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Shape) GetVcpus() uint32 {
@@ -405,14 +568,15 @@ func (x *Shape) GetDiskBytes() uint64 {
 type SynchronizeResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Orders         []*Order               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
-	CallAgainAfter *durationpb.Duration   `protobuf:"bytes,2,opt,name=call_again_after,json=callAgainAfter,proto3" json:"call_again_after,omitempty"` // 0: at once
+	CallAgainAfter *durationpb.Duration   `protobuf:"bytes,2,opt,name=call_again_after,json=callAgainAfter,proto3" json:"call_again_after,omitempty"`                                                                    // 0: at once
+	LogsReceived   map[string]uint64      `protobuf:"bytes,3,rep,name=logs_received,json=logsReceived,proto3" json:"logs_received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SynchronizeResponse) Reset() {
 	*x = SynchronizeResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -424,7 +588,7 @@ func (x *SynchronizeResponse) String() string {
 func (*SynchronizeResponse) ProtoMessage() {}
 
 func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -437,7 +601,7 @@ func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SynchronizeResponse.ProtoReflect.Descriptor instead.
 func (*SynchronizeResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SynchronizeResponse) GetOrders() []*Order {
@@ -454,6 +618,13 @@ func (x *SynchronizeResponse) GetCallAgainAfter() *durationpb.Duration {
 	return nil
 }
 
+func (x *SynchronizeResponse) GetLogsReceived() map[string]uint64 {
+	if x != nil {
+		return x.LogsReceived
+	}
+	return nil
+}
+
 // Order is one thing the node should do. Doing it twice is the same as once.
 type Order struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -462,6 +633,8 @@ type Order struct {
 	//	*Order_EnsureExecution
 	//	*Order_RemoveExecution
 	//	*Order_EnsureTemplate
+	//	*Order_StopExecution
+	//	*Order_RemoveTemplate
 	Order         isOrder_Order `protobuf_oneof:"order"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,7 +642,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +654,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +667,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -531,6 +704,24 @@ func (x *Order) GetEnsureTemplate() *EnsureTemplate {
 	return nil
 }
 
+func (x *Order) GetStopExecution() *StopExecution {
+	if x != nil {
+		if x, ok := x.Order.(*Order_StopExecution); ok {
+			return x.StopExecution
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetRemoveTemplate() *RemoveTemplate {
+	if x != nil {
+		if x, ok := x.Order.(*Order_RemoveTemplate); ok {
+			return x.RemoveTemplate
+		}
+	}
+	return nil
+}
+
 type isOrder_Order interface {
 	isOrder_Order()
 }
@@ -547,24 +738,40 @@ type Order_EnsureTemplate struct {
 	EnsureTemplate *EnsureTemplate `protobuf:"bytes,3,opt,name=ensure_template,json=ensureTemplate,proto3,oneof"`
 }
 
+type Order_StopExecution struct {
+	StopExecution *StopExecution `protobuf:"bytes,4,opt,name=stop_execution,json=stopExecution,proto3,oneof"`
+}
+
+type Order_RemoveTemplate struct {
+	RemoveTemplate *RemoveTemplate `protobuf:"bytes,5,opt,name=remove_template,json=removeTemplate,proto3,oneof"`
+}
+
 func (*Order_EnsureExecution) isOrder_Order() {}
 
 func (*Order_RemoveExecution) isOrder_Order() {}
 
 func (*Order_EnsureTemplate) isOrder_Order() {}
 
+func (*Order_StopExecution) isOrder_Order() {}
+
+func (*Order_RemoveTemplate) isOrder_Order() {}
+
 type EnsureExecution struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
-	Template      string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
-	Shape         *Shape                 `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Route    *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Template string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
+	// The shape may differ from the template's. One that has no snapshot boots from the template's disk, made as large as asked, and is
+	// snapshotted for the next time.
+	Shape *Shape `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`
+	// disk_of names a stopped or lost execution of the same sandbox on this node. Its disk is taken over, and the machine boots from it.
+	DiskOf        string `protobuf:"bytes,4,opt,name=disk_of,json=diskOf,proto3" json:"disk_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnsureExecution) Reset() {
 	*x = EnsureExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +783,7 @@ func (x *EnsureExecution) String() string {
 func (*EnsureExecution) ProtoMessage() {}
 
 func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +796,7 @@ func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureExecution.ProtoReflect.Descriptor instead.
 func (*EnsureExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EnsureExecution) GetRoute() *v1.Route {
@@ -613,6 +820,58 @@ func (x *EnsureExecution) GetShape() *Shape {
 	return nil
 }
 
+func (x *EnsureExecution) GetDiskOf() string {
+	if x != nil {
+		return x.DiskOf
+	}
+	return ""
+}
+
+// StopExecution writes out the guest's files, ends its machine and keeps its disk; the execution is reported as stopped.
+type StopExecution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopExecution) Reset() {
+	*x = StopExecution{}
+	mi := &file_control_v1_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopExecution) ProtoMessage() {}
+
+func (x *StopExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopExecution.ProtoReflect.Descriptor instead.
+func (*StopExecution) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *StopExecution) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
 type RemoveExecution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
@@ -622,7 +881,7 @@ type RemoveExecution struct {
 
 func (x *RemoveExecution) Reset() {
 	*x = RemoveExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +893,7 @@ func (x *RemoveExecution) String() string {
 func (*RemoveExecution) ProtoMessage() {}
 
 func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +906,7 @@ func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveExecution.ProtoReflect.Descriptor instead.
 func (*RemoveExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RemoveExecution) GetRoute() *v1.Route {
@@ -657,18 +916,68 @@ func (x *RemoveExecution) GetRoute() *v1.Route {
 	return nil
 }
 
+type RemoveTemplate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Template      string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTemplate) Reset() {
+	*x = RemoveTemplate{}
+	mi := &file_control_v1_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTemplate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTemplate) ProtoMessage() {}
+
+func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTemplate.ProtoReflect.Descriptor instead.
+func (*RemoveTemplate) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RemoveTemplate) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
 type EnsureTemplate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Template      string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
-	Recipe        string                 `protobuf:"bytes,2,opt,name=recipe,proto3" json:"recipe,omitempty"`     // base, mini
-	Shape         *Shape                 `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`
+	Recipe        string                 `protobuf:"bytes,2,opt,name=recipe,proto3" json:"recipe,omitempty"`     // base, mini; or:
+	Shape         *Shape                 `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`       // 0 for a disk size: as large as the files need, and a half more
+	Source        *Source                `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	Steps         []*Step                `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
+	StartCommand  string                 `protobuf:"bytes,6,opt,name=start_command,json=startCommand,proto3" json:"start_command,omitempty"` // as the user, in the workdir; runs in the snapshot
+	ReadyCheck    string                 `protobuf:"bytes,7,opt,name=ready_check,json=readyCheck,proto3" json:"ready_check,omitempty"`
+	Defaults      *Defaults              `protobuf:"bytes,8,opt,name=defaults,proto3" json:"defaults,omitempty"` // above what the image says
+	NoCache       bool                   `protobuf:"varint,9,opt,name=no_cache,json=noCache,proto3" json:"no_cache,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EnsureTemplate) Reset() {
 	*x = EnsureTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +989,7 @@ func (x *EnsureTemplate) String() string {
 func (*EnsureTemplate) ProtoMessage() {}
 
 func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +1002,7 @@ func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplate.ProtoReflect.Descriptor instead.
 func (*EnsureTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EnsureTemplate) GetTemplate() string {
@@ -717,6 +1026,390 @@ func (x *EnsureTemplate) GetShape() *Shape {
 	return nil
 }
 
+func (x *EnsureTemplate) GetSource() *Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *EnsureTemplate) GetSteps() []*Step {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *EnsureTemplate) GetStartCommand() string {
+	if x != nil {
+		return x.StartCommand
+	}
+	return ""
+}
+
+func (x *EnsureTemplate) GetReadyCheck() string {
+	if x != nil {
+		return x.ReadyCheck
+	}
+	return ""
+}
+
+func (x *EnsureTemplate) GetDefaults() *Defaults {
+	if x != nil {
+		return x.Defaults
+	}
+	return nil
+}
+
+func (x *EnsureTemplate) GetNoCache() bool {
+	if x != nil {
+		return x.NoCache
+	}
+	return false
+}
+
+// Source is what a template's file system is made of.
+type Source struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Source:
+	//
+	//	*Source_Debian
+	//	*Source_Image
+	//	*Source_Archive
+	//	*Source_Rootfs
+	//	*Source_Template
+	Source        isSource_Source `protobuf_oneof:"source"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Source) Reset() {
+	*x = Source{}
+	mi := &file_control_v1_control_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Source) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Source) ProtoMessage() {}
+
+func (x *Source) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Source.ProtoReflect.Descriptor instead.
+func (*Source) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Source) GetSource() isSource_Source {
+	if x != nil {
+		return x.Source
+	}
+	return nil
+}
+
+func (x *Source) GetDebian() *Debian {
+	if x != nil {
+		if x, ok := x.Source.(*Source_Debian); ok {
+			return x.Debian
+		}
+	}
+	return nil
+}
+
+func (x *Source) GetImage() string {
+	if x != nil {
+		if x, ok := x.Source.(*Source_Image); ok {
+			return x.Image
+		}
+	}
+	return ""
+}
+
+func (x *Source) GetArchive() string {
+	if x != nil {
+		if x, ok := x.Source.(*Source_Archive); ok {
+			return x.Archive
+		}
+	}
+	return ""
+}
+
+func (x *Source) GetRootfs() string {
+	if x != nil {
+		if x, ok := x.Source.(*Source_Rootfs); ok {
+			return x.Rootfs
+		}
+	}
+	return ""
+}
+
+func (x *Source) GetTemplate() string {
+	if x != nil {
+		if x, ok := x.Source.(*Source_Template); ok {
+			return x.Template
+		}
+	}
+	return ""
+}
+
+type isSource_Source interface {
+	isSource_Source()
+}
+
+type Source_Debian struct {
+	Debian *Debian `protobuf:"bytes,1,opt,name=debian,proto3,oneof"`
+}
+
+type Source_Image struct {
+	Image string `protobuf:"bytes,2,opt,name=image,proto3,oneof"` // an OCI reference
+}
+
+type Source_Archive struct {
+	Archive string `protobuf:"bytes,3,opt,name=archive,proto3,oneof"` // upload: OCI layout or docker save
+}
+
+type Source_Rootfs struct {
+	Rootfs string `protobuf:"bytes,4,opt,name=rootfs,proto3,oneof"` // upload: tar
+}
+
+type Source_Template struct {
+	Template string `protobuf:"bytes,5,opt,name=template,proto3,oneof"` // tpl_… on this node
+}
+
+func (*Source_Debian) isSource_Source() {}
+
+func (*Source_Image) isSource_Source() {}
+
+func (*Source_Archive) isSource_Source() {}
+
+func (*Source_Rootfs) isSource_Source() {}
+
+func (*Source_Template) isSource_Source() {}
+
+type Debian struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Suite         string                 `protobuf:"bytes,1,opt,name=suite,proto3" json:"suite,omitempty"`
+	Packages      []string               `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Debian) Reset() {
+	*x = Debian{}
+	mi := &file_control_v1_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Debian) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Debian) ProtoMessage() {}
+
+func (x *Debian) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Debian.ProtoReflect.Descriptor instead.
+func (*Debian) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Debian) GetSuite() string {
+	if x != nil {
+		return x.Suite
+	}
+	return ""
+}
+
+func (x *Debian) GetPackages() []string {
+	if x != nil {
+		return x.Packages
+	}
+	return nil
+}
+
+// Step is one layer above the source.
+type Step struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Step:
+	//
+	//	*Step_Run
+	//	*Step_Copy
+	//	*Step_Set
+	Step          isStep_Step `protobuf_oneof:"step"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Step) Reset() {
+	*x = Step{}
+	mi := &file_control_v1_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Step) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Step) ProtoMessage() {}
+
+func (x *Step) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Step.ProtoReflect.Descriptor instead.
+func (*Step) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Step) GetStep() isStep_Step {
+	if x != nil {
+		return x.Step
+	}
+	return nil
+}
+
+func (x *Step) GetRun() string {
+	if x != nil {
+		if x, ok := x.Step.(*Step_Run); ok {
+			return x.Run
+		}
+	}
+	return ""
+}
+
+func (x *Step) GetCopy() *Copy {
+	if x != nil {
+		if x, ok := x.Step.(*Step_Copy); ok {
+			return x.Copy
+		}
+	}
+	return nil
+}
+
+func (x *Step) GetSet() *Defaults {
+	if x != nil {
+		if x, ok := x.Step.(*Step_Set); ok {
+			return x.Set
+		}
+	}
+	return nil
+}
+
+type isStep_Step interface {
+	isStep_Step()
+}
+
+type Step_Run struct {
+	Run string `protobuf:"bytes,1,opt,name=run,proto3,oneof"` // by /bin/sh -c in a machine, without a network
+}
+
+type Step_Copy struct {
+	Copy *Copy `protobuf:"bytes,2,opt,name=copy,proto3,oneof"`
+}
+
+type Step_Set struct {
+	Set *Defaults `protobuf:"bytes,3,opt,name=set,proto3,oneof"` // env is added to; user and workdir replace when not empty
+}
+
+func (*Step_Run) isStep_Step() {}
+
+func (*Step_Copy) isStep_Step() {}
+
+func (*Step_Set) isStep_Step() {}
+
+type Copy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Upload        string                 `protobuf:"bytes,1,opt,name=upload,proto3" json:"upload,omitempty"` // a tar archive
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Copy) Reset() {
+	*x = Copy{}
+	mi := &file_control_v1_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Copy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Copy) ProtoMessage() {}
+
+func (x *Copy) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Copy.ProtoReflect.Descriptor instead.
+func (*Copy) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Copy) GetUpload() string {
+	if x != nil {
+		return x.Upload
+	}
+	return ""
+}
+
+func (x *Copy) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Copy) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
 type ResolveAttachmentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -727,7 +1420,7 @@ type ResolveAttachmentRequest struct {
 
 func (x *ResolveAttachmentRequest) Reset() {
 	*x = ResolveAttachmentRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +1432,7 @@ func (x *ResolveAttachmentRequest) String() string {
 func (*ResolveAttachmentRequest) ProtoMessage() {}
 
 func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +1445,7 @@ func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentRequest.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolveAttachmentRequest) GetToken() string {
@@ -773,14 +1466,14 @@ type ResolveAttachmentResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	Spec          *v11.Spec              `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec          *v12.Spec              `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveAttachmentResponse) Reset() {
 	*x = ResolveAttachmentResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +1485,7 @@ func (x *ResolveAttachmentResponse) String() string {
 func (*ResolveAttachmentResponse) ProtoMessage() {}
 
 func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +1498,7 @@ func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentResponse.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveAttachmentResponse) GetRoute() *v1.Route {
@@ -822,18 +1515,542 @@ func (x *ResolveAttachmentResponse) GetSession() string {
 	return ""
 }
 
-func (x *ResolveAttachmentResponse) GetSpec() *v11.Spec {
+func (x *ResolveAttachmentResponse) GetSpec() *v12.Spec {
 	if x != nil {
 		return x.Spec
 	}
 	return nil
 }
 
+type ResolveSandboxRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sandbox       string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // or:
+	Signed        *SignedURL             `protobuf:"bytes,3,opt,name=signed,proto3" json:"signed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveSandboxRequest) Reset() {
+	*x = ResolveSandboxRequest{}
+	mi := &file_control_v1_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveSandboxRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveSandboxRequest) ProtoMessage() {}
+
+func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveSandboxRequest.ProtoReflect.Descriptor instead.
+func (*ResolveSandboxRequest) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ResolveSandboxRequest) GetSandbox() string {
+	if x != nil {
+		return x.Sandbox
+	}
+	return ""
+}
+
+func (x *ResolveSandboxRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *ResolveSandboxRequest) GetSigned() *SignedURL {
+	if x != nil {
+		return x.Signed
+	}
+	return nil
+}
+
+type SignedURL struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Operation     string                 `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"` // read, write
+	User          string                 `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	ExpiresUnix   int64                  `protobuf:"varint,4,opt,name=expires_unix,json=expiresUnix,proto3" json:"expires_unix,omitempty"`
+	Signature     string                 `protobuf:"bytes,5,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignedURL) Reset() {
+	*x = SignedURL{}
+	mi := &file_control_v1_control_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignedURL) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignedURL) ProtoMessage() {}
+
+func (x *SignedURL) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignedURL.ProtoReflect.Descriptor instead.
+func (*SignedURL) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SignedURL) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *SignedURL) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *SignedURL) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *SignedURL) GetExpiresUnix() int64 {
+	if x != nil {
+		return x.ExpiresUnix
+	}
+	return 0
+}
+
+func (x *SignedURL) GetSignature() string {
+	if x != nil {
+		return x.Signature
+	}
+	return ""
+}
+
+type ResolveSandboxResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	DefaultUser   string                 `protobuf:"bytes,2,opt,name=default_user,json=defaultUser,proto3" json:"default_user,omitempty"` // of its template, when it sets one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveSandboxResponse) Reset() {
+	*x = ResolveSandboxResponse{}
+	mi := &file_control_v1_control_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveSandboxResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveSandboxResponse) ProtoMessage() {}
+
+func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveSandboxResponse.ProtoReflect.Descriptor instead.
+func (*ResolveSandboxResponse) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ResolveSandboxResponse) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+func (x *ResolveSandboxResponse) GetDefaultUser() string {
+	if x != nil {
+		return x.DefaultUser
+	}
+	return ""
+}
+
+type CreateSessionRequest struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Sandbox        string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Token          string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	Body           []byte                 `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	IdempotencyKey string                 `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *CreateSessionRequest) Reset() {
+	*x = CreateSessionRequest{}
+	mi := &file_control_v1_control_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSessionRequest) ProtoMessage() {}
+
+func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
+func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *CreateSessionRequest) GetSandbox() string {
+	if x != nil {
+		return x.Sandbox
+	}
+	return ""
+}
+
+func (x *CreateSessionRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *CreateSessionRequest) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *CreateSessionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type CreateSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"` // the API's SessionCreated as JSON
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateSessionResponse) Reset() {
+	*x = CreateSessionResponse{}
+	mi := &file_control_v1_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSessionResponse) ProtoMessage() {}
+
+func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
+func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *CreateSessionResponse) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+type ResolveSessionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveSessionRequest) Reset() {
+	*x = ResolveSessionRequest{}
+	mi := &file_control_v1_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveSessionRequest) ProtoMessage() {}
+
+func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveSessionRequest.ProtoReflect.Descriptor instead.
+func (*ResolveSessionRequest) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ResolveSessionRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ResolveSessionRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type ResolveSessionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveSessionResponse) Reset() {
+	*x = ResolveSessionResponse{}
+	mi := &file_control_v1_control_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveSessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveSessionResponse) ProtoMessage() {}
+
+func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveSessionResponse.ProtoReflect.Descriptor instead.
+func (*ResolveSessionResponse) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ResolveSessionResponse) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+func (x *ResolveSessionResponse) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+type ResolveUploadRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Upload        string                 `protobuf:"bytes,1,opt,name=upload,proto3" json:"upload,omitempty"`
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveUploadRequest) Reset() {
+	*x = ResolveUploadRequest{}
+	mi := &file_control_v1_control_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveUploadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveUploadRequest) ProtoMessage() {}
+
+func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
+func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ResolveUploadRequest) GetUpload() string {
+	if x != nil {
+		return x.Upload
+	}
+	return ""
+}
+
+func (x *ResolveUploadRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type ResolveUploadResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Upload        string                 `protobuf:"bytes,1,opt,name=upload,proto3" json:"upload,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"` // in hex; "" to skip
+	MaxBytes      uint64                 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveUploadResponse) Reset() {
+	*x = ResolveUploadResponse{}
+	mi := &file_control_v1_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveUploadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveUploadResponse) ProtoMessage() {}
+
+func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
+func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ResolveUploadResponse) GetUpload() string {
+	if x != nil {
+		return x.Upload
+	}
+	return ""
+}
+
+func (x *ResolveUploadResponse) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ResolveUploadResponse) GetSha256() string {
+	if x != nil {
+		return x.Sha256
+	}
+	return ""
+}
+
+func (x *ResolveUploadResponse) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
 var File_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18session/v1/session.proto\"\xb0\x02\n" +
+	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xb0\x02\n" +
 	"\x12SynchronizeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12A\n" +
@@ -848,52 +2065,145 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\facceleration\x18\x02 \x01(\tR\facceleration\x12\x12\n" +
 	"\x04cpus\x18\x03 \x01(\rR\x04cpus\x12!\n" +
 	"\fmemory_bytes\x18\x04 \x01(\x04R\vmemoryBytes\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xb3\x01\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\xe2\x01\n" +
 	"\x0fExecutionReport\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
 	"\x05error\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x05error\x120\n" +
-	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"\xd2\x01\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12-\n" +
+	"\x05usage\x18\x05 \x01(\v2\x17.space.sandbox.v1.UsageR\x05usage\"\xd8\x02\n" +
 	"\x0eTemplateReport\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
 	"\x05error\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x05error\x12-\n" +
 	"\x05shape\x18\x04 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x12\x1a\n" +
 	"\bprogress\x18\x05 \x01(\tR\bprogress\x12\x16\n" +
-	"\x06digest\x18\x06 \x01(\tR\x06digest\"_\n" +
+	"\x06digest\x18\x06 \x01(\tR\x06digest\x12\x1f\n" +
+	"\vfailed_step\x18\a \x01(\rR\n" +
+	"failedStep\x126\n" +
+	"\bdefaults\x18\b \x01(\v2\x1a.space.control.v1.DefaultsR\bdefaults\x12+\n" +
+	"\x03log\x18\t \x03(\v2\x19.space.control.v1.LogLineR\x03log\"\xa7\x01\n" +
+	"\bDefaults\x125\n" +
+	"\x03env\x18\x01 \x03(\v2#.space.control.v1.Defaults.EnvEntryR\x03env\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x18\n" +
+	"\aworkdir\x18\x03 \x01(\tR\aworkdir\x1a6\n" +
+	"\bEnvEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"u\n" +
+	"\aLogLine\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\rR\x04step\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text\"_\n" +
 	"\x05Shape\x12\x14\n" +
 	"\x05vcpus\x18\x01 \x01(\rR\x05vcpus\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
 	"\n" +
-	"disk_bytes\x18\x03 \x01(\x04R\tdiskBytes\"\x8b\x01\n" +
+	"disk_bytes\x18\x03 \x01(\x04R\tdiskBytes\"\xaa\x02\n" +
 	"\x13SynchronizeResponse\x12/\n" +
 	"\x06orders\x18\x01 \x03(\v2\x17.space.control.v1.OrderR\x06orders\x12C\n" +
-	"\x10call_again_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0ecallAgainAfter\"\xfd\x01\n" +
+	"\x10call_again_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0ecallAgainAfter\x12\\\n" +
+	"\rlogs_received\x18\x03 \x03(\v27.space.control.v1.SynchronizeResponse.LogsReceivedEntryR\flogsReceived\x1a?\n" +
+	"\x11LogsReceivedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x94\x03\n" +
 	"\x05Order\x12N\n" +
 	"\x10ensure_execution\x18\x01 \x01(\v2!.space.control.v1.EnsureExecutionH\x00R\x0fensureExecution\x12N\n" +
 	"\x10remove_execution\x18\x02 \x01(\v2!.space.control.v1.RemoveExecutionH\x00R\x0fremoveExecution\x12K\n" +
-	"\x0fensure_template\x18\x03 \x01(\v2 .space.control.v1.EnsureTemplateH\x00R\x0eensureTemplateB\a\n" +
-	"\x05order\"\x89\x01\n" +
+	"\x0fensure_template\x18\x03 \x01(\v2 .space.control.v1.EnsureTemplateH\x00R\x0eensureTemplate\x12H\n" +
+	"\x0estop_execution\x18\x04 \x01(\v2\x1f.space.control.v1.StopExecutionH\x00R\rstopExecution\x12K\n" +
+	"\x0fremove_template\x18\x05 \x01(\v2 .space.control.v1.RemoveTemplateH\x00R\x0eremoveTemplateB\a\n" +
+	"\x05order\"\xa2\x01\n" +
 	"\x0fEnsureExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
 	"\btemplate\x18\x02 \x01(\tR\btemplate\x12-\n" +
-	"\x05shape\x18\x03 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\">\n" +
+	"\x05shape\x18\x03 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x12\x17\n" +
+	"\adisk_of\x18\x04 \x01(\tR\x06diskOf\"<\n" +
+	"\rStopExecution\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\">\n" +
 	"\x0fRemoveExecution\x12+\n" +
-	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\"s\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\",\n" +
+	"\x0eRemoveTemplate\x12\x1a\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\"\xec\x02\n" +
 	"\x0eEnsureTemplate\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x16\n" +
 	"\x06recipe\x18\x02 \x01(\tR\x06recipe\x12-\n" +
-	"\x05shape\x18\x03 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\"J\n" +
+	"\x05shape\x18\x03 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x120\n" +
+	"\x06source\x18\x04 \x01(\v2\x18.space.control.v1.SourceR\x06source\x12,\n" +
+	"\x05steps\x18\x05 \x03(\v2\x16.space.control.v1.StepR\x05steps\x12#\n" +
+	"\rstart_command\x18\x06 \x01(\tR\fstartCommand\x12\x1f\n" +
+	"\vready_check\x18\a \x01(\tR\n" +
+	"readyCheck\x126\n" +
+	"\bdefaults\x18\b \x01(\v2\x1a.space.control.v1.DefaultsR\bdefaults\x12\x19\n" +
+	"\bno_cache\x18\t \x01(\bR\anoCache\"\xb2\x01\n" +
+	"\x06Source\x122\n" +
+	"\x06debian\x18\x01 \x01(\v2\x18.space.control.v1.DebianH\x00R\x06debian\x12\x16\n" +
+	"\x05image\x18\x02 \x01(\tH\x00R\x05image\x12\x1a\n" +
+	"\aarchive\x18\x03 \x01(\tH\x00R\aarchive\x12\x18\n" +
+	"\x06rootfs\x18\x04 \x01(\tH\x00R\x06rootfs\x12\x1c\n" +
+	"\btemplate\x18\x05 \x01(\tH\x00R\btemplateB\b\n" +
+	"\x06source\":\n" +
+	"\x06Debian\x12\x14\n" +
+	"\x05suite\x18\x01 \x01(\tR\x05suite\x12\x1a\n" +
+	"\bpackages\x18\x02 \x03(\tR\bpackages\"\x80\x01\n" +
+	"\x04Step\x12\x12\n" +
+	"\x03run\x18\x01 \x01(\tH\x00R\x03run\x12,\n" +
+	"\x04copy\x18\x02 \x01(\v2\x16.space.control.v1.CopyH\x00R\x04copy\x12.\n" +
+	"\x03set\x18\x03 \x01(\v2\x1a.space.control.v1.DefaultsH\x00R\x03setB\x06\n" +
+	"\x04step\"D\n" +
+	"\x04Copy\x12\x16\n" +
+	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\"J\n" +
 	"\x18ResolveAttachmentRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\"\x8e\x01\n" +
 	"\x19ResolveAttachmentResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12*\n" +
-	"\x04spec\x18\x03 \x01(\v2\x16.space.session.v1.SpecR\x04spec2\xda\x01\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.space.session.v1.SpecR\x04spec\"|\n" +
+	"\x15ResolveSandboxRequest\x12\x18\n" +
+	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x123\n" +
+	"\x06signed\x18\x03 \x01(\v2\x1b.space.control.v1.SignedURLR\x06signed\"\x92\x01\n" +
+	"\tSignedURL\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\x12\x12\n" +
+	"\x04user\x18\x03 \x01(\tR\x04user\x12!\n" +
+	"\fexpires_unix\x18\x04 \x01(\x03R\vexpiresUnix\x12\x1c\n" +
+	"\tsignature\x18\x05 \x01(\tR\tsignature\"h\n" +
+	"\x16ResolveSandboxResponse\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12!\n" +
+	"\fdefault_user\x18\x02 \x01(\tR\vdefaultUser\"\x83\x01\n" +
+	"\x14CreateSessionRequest\x12\x18\n" +
+	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\fR\x04body\x12'\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"+\n" +
+	"\x15CreateSessionResponse\x12\x12\n" +
+	"\x04body\x18\x01 \x01(\fR\x04body\"G\n" +
+	"\x15ResolveSessionRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"_\n" +
+	"\x16ResolveSessionResponse\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\"D\n" +
+	"\x14ResolveUploadRequest\x12\x16\n" +
+	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"x\n" +
+	"\x15ResolveUploadResponse\x12\x16\n" +
+	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
+	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12\x1b\n" +
+	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes2\xda\x01\n" +
 	"\x0eControlService\x12Z\n" +
 	"\vSynchronize\x12$.space.control.v1.SynchronizeRequest\x1a%.space.control.v1.SynchronizeResponse\x12l\n" +
-	"\x11ResolveAttachment\x12*.space.control.v1.ResolveAttachmentRequest\x1a+.space.control.v1.ResolveAttachmentResponseB>Z<github.com/space-platform/space/api/gen/control/v1;controlv1b\x06proto3"
+	"\x11ResolveAttachment\x12*.space.control.v1.ResolveAttachmentRequest\x1a+.space.control.v1.ResolveAttachmentResponse2\xa0\x03\n" +
+	"\x10DataPlaneService\x12c\n" +
+	"\x0eResolveSandbox\x12'.space.control.v1.ResolveSandboxRequest\x1a(.space.control.v1.ResolveSandboxResponse\x12`\n" +
+	"\rCreateSession\x12&.space.control.v1.CreateSessionRequest\x1a'.space.control.v1.CreateSessionResponse\x12c\n" +
+	"\x0eResolveSession\x12'.space.control.v1.ResolveSessionRequest\x1a(.space.control.v1.ResolveSessionResponse\x12`\n" +
+	"\rResolveUpload\x12&.space.control.v1.ResolveUploadRequest\x1a'.space.control.v1.ResolveUploadResponseB>Z<github.com/space-platform/space/api/gen/control/v1;controlv1b\x06proto3"
 
 var (
 	file_control_v1_control_proto_rawDescOnce sync.Once
@@ -907,56 +2217,102 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_control_v1_control_proto_goTypes = []any{
 	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
 	(*NodeFacts)(nil),                 // 1: space.control.v1.NodeFacts
 	(*ExecutionReport)(nil),           // 2: space.control.v1.ExecutionReport
 	(*TemplateReport)(nil),            // 3: space.control.v1.TemplateReport
-	(*Shape)(nil),                     // 4: space.control.v1.Shape
-	(*SynchronizeResponse)(nil),       // 5: space.control.v1.SynchronizeResponse
-	(*Order)(nil),                     // 6: space.control.v1.Order
-	(*EnsureExecution)(nil),           // 7: space.control.v1.EnsureExecution
-	(*RemoveExecution)(nil),           // 8: space.control.v1.RemoveExecution
-	(*EnsureTemplate)(nil),            // 9: space.control.v1.EnsureTemplate
-	(*ResolveAttachmentRequest)(nil),  // 10: space.control.v1.ResolveAttachmentRequest
-	(*ResolveAttachmentResponse)(nil), // 11: space.control.v1.ResolveAttachmentResponse
-	(*durationpb.Duration)(nil),       // 12: google.protobuf.Duration
-	(*v1.Route)(nil),                  // 13: space.route.v1.Route
-	(*v1.Error)(nil),                  // 14: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 15: google.protobuf.Timestamp
-	(*v11.Spec)(nil),                  // 16: space.session.v1.Spec
+	(*Defaults)(nil),                  // 4: space.control.v1.Defaults
+	(*LogLine)(nil),                   // 5: space.control.v1.LogLine
+	(*Shape)(nil),                     // 6: space.control.v1.Shape
+	(*SynchronizeResponse)(nil),       // 7: space.control.v1.SynchronizeResponse
+	(*Order)(nil),                     // 8: space.control.v1.Order
+	(*EnsureExecution)(nil),           // 9: space.control.v1.EnsureExecution
+	(*StopExecution)(nil),             // 10: space.control.v1.StopExecution
+	(*RemoveExecution)(nil),           // 11: space.control.v1.RemoveExecution
+	(*RemoveTemplate)(nil),            // 12: space.control.v1.RemoveTemplate
+	(*EnsureTemplate)(nil),            // 13: space.control.v1.EnsureTemplate
+	(*Source)(nil),                    // 14: space.control.v1.Source
+	(*Debian)(nil),                    // 15: space.control.v1.Debian
+	(*Step)(nil),                      // 16: space.control.v1.Step
+	(*Copy)(nil),                      // 17: space.control.v1.Copy
+	(*ResolveAttachmentRequest)(nil),  // 18: space.control.v1.ResolveAttachmentRequest
+	(*ResolveAttachmentResponse)(nil), // 19: space.control.v1.ResolveAttachmentResponse
+	(*ResolveSandboxRequest)(nil),     // 20: space.control.v1.ResolveSandboxRequest
+	(*SignedURL)(nil),                 // 21: space.control.v1.SignedURL
+	(*ResolveSandboxResponse)(nil),    // 22: space.control.v1.ResolveSandboxResponse
+	(*CreateSessionRequest)(nil),      // 23: space.control.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),     // 24: space.control.v1.CreateSessionResponse
+	(*ResolveSessionRequest)(nil),     // 25: space.control.v1.ResolveSessionRequest
+	(*ResolveSessionResponse)(nil),    // 26: space.control.v1.ResolveSessionResponse
+	(*ResolveUploadRequest)(nil),      // 27: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 28: space.control.v1.ResolveUploadResponse
+	nil,                               // 29: space.control.v1.Defaults.EnvEntry
+	nil,                               // 30: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 31: google.protobuf.Duration
+	(*v1.Route)(nil),                  // 32: space.route.v1.Route
+	(*v1.Error)(nil),                  // 33: space.route.v1.Error
+	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
+	(*v11.Usage)(nil),                 // 35: space.sandbox.v1.Usage
+	(*v12.Spec)(nil),                  // 36: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
 	2,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
 	3,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
 	1,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	12, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	13, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	14, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	15, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	14, // 7: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
-	4,  // 8: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
-	6,  // 9: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	12, // 10: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	7,  // 11: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
-	8,  // 12: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
-	9,  // 13: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
-	13, // 14: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
-	4,  // 15: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	13, // 16: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	4,  // 17: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	13, // 18: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	16, // 19: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	0,  // 20: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	10, // 21: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	5,  // 22: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	11, // 23: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	31, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	32, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	33, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	34, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	35, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	33, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	6,  // 9: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
+	4,  // 10: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
+	5,  // 11: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
+	29, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	34, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	8,  // 14: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
+	31, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	30, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	9,  // 17: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
+	11, // 18: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
+	13, // 19: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
+	10, // 20: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
+	12, // 21: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
+	32, // 22: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	6,  // 23: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
+	32, // 24: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	32, // 25: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	6,  // 26: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	14, // 27: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	16, // 28: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	4,  // 29: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	15, // 30: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	17, // 31: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	4,  // 32: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	32, // 33: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	36, // 34: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	21, // 35: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	32, // 36: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	32, // 37: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	0,  // 38: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	18, // 39: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	20, // 40: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	23, // 41: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	25, // 42: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	27, // 43: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	7,  // 44: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	19, // 45: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	22, // 46: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	24, // 47: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	26, // 48: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	28, // 49: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	44, // [44:50] is the sub-list for method output_type
+	38, // [38:44] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -964,10 +2320,24 @@ func file_control_v1_control_proto_init() {
 	if File_control_v1_control_proto != nil {
 		return
 	}
-	file_control_v1_control_proto_msgTypes[6].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[8].OneofWrappers = []any{
 		(*Order_EnsureExecution)(nil),
 		(*Order_RemoveExecution)(nil),
 		(*Order_EnsureTemplate)(nil),
+		(*Order_StopExecution)(nil),
+		(*Order_RemoveTemplate)(nil),
+	}
+	file_control_v1_control_proto_msgTypes[14].OneofWrappers = []any{
+		(*Source_Debian)(nil),
+		(*Source_Image)(nil),
+		(*Source_Archive)(nil),
+		(*Source_Rootfs)(nil),
+		(*Source_Template)(nil),
+	}
+	file_control_v1_control_proto_msgTypes[16].OneofWrappers = []any{
+		(*Step_Run)(nil),
+		(*Step_Copy)(nil),
+		(*Step_Set)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -975,9 +2345,9 @@ func file_control_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   31,
 			NumExtensions: 0,
-			NumServices:   1,
+			NumServices:   2,
 		},
 		GoTypes:           file_control_v1_control_proto_goTypes,
 		DependencyIndexes: file_control_v1_control_proto_depIdxs,

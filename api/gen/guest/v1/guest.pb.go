@@ -11,7 +11,9 @@
 package guestv1
 
 import (
-	v1 "github.com/space-platform/space/api/gen/session/v1"
+	v12 "github.com/space-platform/space/api/gen/route/v1"
+	v1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	v11 "github.com/space-platform/space/api/gen/session/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -34,6 +36,8 @@ type Call struct {
 	//	*Call_OpenSession
 	//	*Call_Quiesce
 	//	*Call_ForgetSession
+	//	*Call_Files
+	//	*Call_Measure
 	Call          isCall_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -103,6 +107,24 @@ func (x *Call) GetForgetSession() *ForgetSession {
 	return nil
 }
 
+func (x *Call) GetFiles() *v1.Action {
+	if x != nil {
+		if x, ok := x.Call.(*Call_Files); ok {
+			return x.Files
+		}
+	}
+	return nil
+}
+
+func (x *Call) GetMeasure() *Measure {
+	if x != nil {
+		if x, ok := x.Call.(*Call_Measure); ok {
+			return x.Measure
+		}
+	}
+	return nil
+}
+
 type isCall_Call interface {
 	isCall_Call()
 }
@@ -119,18 +141,30 @@ type Call_ForgetSession struct {
 	ForgetSession *ForgetSession `protobuf:"bytes,3,opt,name=forget_session,json=forgetSession,proto3,oneof"`
 }
 
+type Call_Files struct {
+	Files *v1.Action `protobuf:"bytes,4,opt,name=files,proto3,oneof"` // then ToFiles, FromFiles
+}
+
+type Call_Measure struct {
+	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"` // → space.sandbox.v1.GuestUsage
+}
+
 func (*Call_OpenSession) isCall_Call() {}
 
 func (*Call_Quiesce) isCall_Call() {}
 
 func (*Call_ForgetSession) isCall_Call() {}
 
+func (*Call_Files) isCall_Call() {}
+
+func (*Call_Measure) isCall_Call() {}
+
 // OpenSession starts a session, or joins it if the guest knows its id. Then: guest → host FromSession messages, host → guest ToSession.
 // A new stream for a session replaces the one before it (a daemon that came back), which is reset.
 type OpenSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Spec          *v1.Spec               `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                                // without stdin, which follows in ToSession
+	Spec          *v11.Spec              `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                                // without stdin, which follows in ToSession
 	Acknowledged  uint64                 `protobuf:"varint,3,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`               // bytes of output that the host has kept already; the guest sends from there
 	StdinBytes    uint64                 `protobuf:"varint,4,opt,name=stdin_bytes,json=stdinBytes,proto3" json:"stdin_bytes,omitempty"` // the length of the stdin that will follow
 	unknownFields protoimpl.UnknownFields
@@ -174,7 +208,7 @@ func (x *OpenSession) GetSession() string {
 	return ""
 }
 
-func (x *OpenSession) GetSpec() *v1.Spec {
+func (x *OpenSession) GetSpec() *v11.Spec {
 	if x != nil {
 		return x.Spec
 	}
@@ -202,6 +236,8 @@ type ToSession struct {
 	//
 	//	*ToSession_Acknowledged
 	//	*ToSession_Stdin
+	//	*ToSession_Signal
+	//	*ToSession_Resize
 	Message       isToSession_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -262,6 +298,24 @@ func (x *ToSession) GetStdin() *StdinChunk {
 	return nil
 }
 
+func (x *ToSession) GetSignal() int32 {
+	if x != nil {
+		if x, ok := x.Message.(*ToSession_Signal); ok {
+			return x.Signal
+		}
+	}
+	return 0
+}
+
+func (x *ToSession) GetResize() *v11.Terminal {
+	if x != nil {
+		if x, ok := x.Message.(*ToSession_Resize); ok {
+			return x.Resize
+		}
+	}
+	return nil
+}
+
 type isToSession_Message interface {
 	isToSession_Message()
 }
@@ -274,15 +328,28 @@ type ToSession_Stdin struct {
 	Stdin *StdinChunk `protobuf:"bytes,2,opt,name=stdin,proto3,oneof"`
 }
 
+type ToSession_Signal struct {
+	Signal int32 `protobuf:"varint,3,opt,name=signal,proto3,oneof"` // to the process group
+}
+
+type ToSession_Resize struct {
+	Resize *v11.Terminal `protobuf:"bytes,4,opt,name=resize,proto3,oneof"`
+}
+
 func (*ToSession_Acknowledged) isToSession_Message() {}
 
 func (*ToSession_Stdin) isToSession_Message() {}
+
+func (*ToSession_Signal) isToSession_Message() {}
+
+func (*ToSession_Resize) isToSession_Message() {}
 
 // StdinChunk is part of the stdin. The guest ignores bytes that it already has.
 type StdinChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Offset        uint64                 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"` // at most 32 KiB
+	End           bool                   `protobuf:"varint,3,opt,name=end,proto3" json:"end,omitempty"`  // of an open stdin: it's closed after these bytes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -329,6 +396,13 @@ func (x *StdinChunk) GetData() []byte {
 		return x.Data
 	}
 	return nil
+}
+
+func (x *StdinChunk) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
 }
 
 // FromSession is guest → host.
@@ -390,7 +464,7 @@ func (x *FromSession) GetOpened() *Opened {
 	return nil
 }
 
-func (x *FromSession) GetOutput() *v1.Output {
+func (x *FromSession) GetOutput() *v11.Output {
 	if x != nil {
 		if x, ok := x.Message.(*FromSession_Output); ok {
 			return x.Output
@@ -399,7 +473,7 @@ func (x *FromSession) GetOutput() *v1.Output {
 	return nil
 }
 
-func (x *FromSession) GetExit() *v1.Exit {
+func (x *FromSession) GetExit() *v11.Exit {
 	if x != nil {
 		if x, ok := x.Message.(*FromSession_Exit); ok {
 			return x.Exit
@@ -417,11 +491,11 @@ type FromSession_Opened struct {
 }
 
 type FromSession_Output struct {
-	Output *v1.Output `protobuf:"bytes,2,opt,name=output,proto3,oneof"`
+	Output *v11.Output `protobuf:"bytes,2,opt,name=output,proto3,oneof"`
 }
 
 type FromSession_Exit struct {
-	Exit *v1.Exit `protobuf:"bytes,3,opt,name=exit,proto3,oneof"` // sent when all output before it was sent; repeated on a new stream
+	Exit *v11.Exit `protobuf:"bytes,3,opt,name=exit,proto3,oneof"` // sent when all output before it was sent; repeated on a new stream
 }
 
 func (*FromSession_Opened) isFromSession_Message() {}
@@ -638,30 +712,260 @@ func (*Forgotten) Descriptor() ([]byte, []int) {
 	return file_guest_v1_guest_proto_rawDescGZIP(), []int{9}
 }
 
+// Measure asks for the guest's own figures.
+type Measure struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Measure) Reset() {
+	*x = Measure{}
+	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measure) ProtoMessage() {}
+
+func (x *Measure) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measure.ProtoReflect.Descriptor instead.
+func (*Measure) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{10}
+}
+
+// ToFiles is host → guest, after a Call with files: the bytes of an upload.
+type ToFiles struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"` // at most 32 KiB
+	End           bool                   `protobuf:"varint,2,opt,name=end,proto3" json:"end,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToFiles) Reset() {
+	*x = ToFiles{}
+	mi := &file_guest_v1_guest_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToFiles) ProtoMessage() {}
+
+func (x *ToFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToFiles.ProtoReflect.Descriptor instead.
+func (*ToFiles) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToFiles) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *ToFiles) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+// FromFiles is guest → host.
+type FromFiles struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*FromFiles_Response
+	//	*FromFiles_Error
+	//	*FromFiles_Done
+	Message       isFromFiles_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FromFiles) Reset() {
+	*x = FromFiles{}
+	mi := &file_guest_v1_guest_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FromFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FromFiles) ProtoMessage() {}
+
+func (x *FromFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FromFiles.ProtoReflect.Descriptor instead.
+func (*FromFiles) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *FromFiles) GetMessage() isFromFiles_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *FromFiles) GetResponse() *v1.CallResponse {
+	if x != nil {
+		if x, ok := x.Message.(*FromFiles_Response); ok {
+			return x.Response
+		}
+	}
+	return nil
+}
+
+func (x *FromFiles) GetError() *v12.Error {
+	if x != nil {
+		if x, ok := x.Message.(*FromFiles_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+func (x *FromFiles) GetDone() *Done {
+	if x != nil {
+		if x, ok := x.Message.(*FromFiles_Done); ok {
+			return x.Done
+		}
+	}
+	return nil
+}
+
+type isFromFiles_Message interface {
+	isFromFiles_Message()
+}
+
+type FromFiles_Response struct {
+	Response *v1.CallResponse `protobuf:"bytes,1,opt,name=response,proto3,oneof"`
+}
+
+type FromFiles_Error struct {
+	Error *v12.Error `protobuf:"bytes,2,opt,name=error,proto3,oneof"` // the last message
+}
+
+type FromFiles_Done struct {
+	Done *Done `protobuf:"bytes,3,opt,name=done,proto3,oneof"` // the last message of a success
+}
+
+func (*FromFiles_Response) isFromFiles_Message() {}
+
+func (*FromFiles_Error) isFromFiles_Message() {}
+
+func (*FromFiles_Done) isFromFiles_Message() {}
+
+type Done struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Done) Reset() {
+	*x = Done{}
+	mi := &file_guest_v1_guest_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Done) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Done) ProtoMessage() {}
+
+func (x *Done) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Done.ProtoReflect.Descriptor instead.
+func (*Done) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{13}
+}
+
 var File_guest_v1_guest_proto protoreflect.FileDescriptor
 
 const file_guest_v1_guest_proto_rawDesc = "" +
 	"\n" +
-	"\x14guest/v1/guest.proto\x12\x0espace.guest.v1\x1a\x18session/v1/session.proto\"\xcd\x01\n" +
+	"\x14guest/v1/guest.proto\x12\x0espace.guest.v1\x1a\x18sandbox/v1/sandbox.proto\x1a\x14route/v1/route.proto\x1a\x18session/v1/session.proto\"\xb4\x02\n" +
 	"\x04Call\x12@\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1b.space.guest.v1.OpenSessionH\x00R\vopenSession\x123\n" +
 	"\aquiesce\x18\x02 \x01(\v2\x17.space.guest.v1.QuiesceH\x00R\aquiesce\x12F\n" +
-	"\x0eforget_session\x18\x03 \x01(\v2\x1d.space.guest.v1.ForgetSessionH\x00R\rforgetSessionB\x06\n" +
+	"\x0eforget_session\x18\x03 \x01(\v2\x1d.space.guest.v1.ForgetSessionH\x00R\rforgetSession\x120\n" +
+	"\x05files\x18\x04 \x01(\v2\x18.space.sandbox.v1.ActionH\x00R\x05files\x123\n" +
+	"\ameasure\x18\x05 \x01(\v2\x17.space.guest.v1.MeasureH\x00R\ameasureB\x06\n" +
 	"\x04call\"\x98\x01\n" +
 	"\vOpenSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12*\n" +
 	"\x04spec\x18\x02 \x01(\v2\x16.space.session.v1.SpecR\x04spec\x12\"\n" +
 	"\facknowledged\x18\x03 \x01(\x04R\facknowledged\x12\x1f\n" +
 	"\vstdin_bytes\x18\x04 \x01(\x04R\n" +
-	"stdinBytes\"p\n" +
+	"stdinBytes\"\xc0\x01\n" +
 	"\tToSession\x12$\n" +
 	"\facknowledged\x18\x01 \x01(\x04H\x00R\facknowledged\x122\n" +
-	"\x05stdin\x18\x02 \x01(\v2\x1a.space.guest.v1.StdinChunkH\x00R\x05stdinB\t\n" +
-	"\amessage\"8\n" +
+	"\x05stdin\x18\x02 \x01(\v2\x1a.space.guest.v1.StdinChunkH\x00R\x05stdin\x12\x18\n" +
+	"\x06signal\x18\x03 \x01(\x05H\x00R\x06signal\x124\n" +
+	"\x06resize\x18\x04 \x01(\v2\x1a.space.session.v1.TerminalH\x00R\x06resizeB\t\n" +
+	"\amessage\"J\n" +
 	"\n" +
 	"StdinChunk\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x12\n" +
-	"\x04data\x18\x02 \x01(\fR\x04data\"\xac\x01\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\"\xac\x01\n" +
 	"\vFromSession\x120\n" +
 	"\x06opened\x18\x01 \x01(\v2\x16.space.guest.v1.OpenedH\x00R\x06opened\x122\n" +
 	"\x06output\x18\x02 \x01(\v2\x18.space.session.v1.OutputH\x00R\x06output\x12,\n" +
@@ -675,7 +979,17 @@ const file_guest_v1_guest_proto_rawDesc = "" +
 	"\bQuiesced\")\n" +
 	"\rForgetSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\v\n" +
-	"\tForgottenB:Z8github.com/space-platform/space/api/gen/guest/v1;guestv1b\x06proto3"
+	"\tForgotten\"\t\n" +
+	"\aMeasure\"/\n" +
+	"\aToFiles\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x10\n" +
+	"\x03end\x18\x02 \x01(\bR\x03end\"\xaf\x01\n" +
+	"\tFromFiles\x12<\n" +
+	"\bresponse\x18\x01 \x01(\v2\x1e.space.sandbox.v1.CallResponseH\x00R\bresponse\x12-\n" +
+	"\x05error\x18\x02 \x01(\v2\x15.space.route.v1.ErrorH\x00R\x05error\x12*\n" +
+	"\x04done\x18\x03 \x01(\v2\x14.space.guest.v1.DoneH\x00R\x04doneB\t\n" +
+	"\amessage\"\x06\n" +
+	"\x04DoneB:Z8github.com/space-platform/space/api/gen/guest/v1;guestv1b\x06proto3"
 
 var (
 	file_guest_v1_guest_proto_rawDescOnce sync.Once
@@ -689,36 +1003,50 @@ func file_guest_v1_guest_proto_rawDescGZIP() []byte {
 	return file_guest_v1_guest_proto_rawDescData
 }
 
-var file_guest_v1_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_guest_v1_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_guest_v1_guest_proto_goTypes = []any{
-	(*Call)(nil),          // 0: space.guest.v1.Call
-	(*OpenSession)(nil),   // 1: space.guest.v1.OpenSession
-	(*ToSession)(nil),     // 2: space.guest.v1.ToSession
-	(*StdinChunk)(nil),    // 3: space.guest.v1.StdinChunk
-	(*FromSession)(nil),   // 4: space.guest.v1.FromSession
-	(*Opened)(nil),        // 5: space.guest.v1.Opened
-	(*Quiesce)(nil),       // 6: space.guest.v1.Quiesce
-	(*Quiesced)(nil),      // 7: space.guest.v1.Quiesced
-	(*ForgetSession)(nil), // 8: space.guest.v1.ForgetSession
-	(*Forgotten)(nil),     // 9: space.guest.v1.Forgotten
-	(*v1.Spec)(nil),       // 10: space.session.v1.Spec
-	(*v1.Output)(nil),     // 11: space.session.v1.Output
-	(*v1.Exit)(nil),       // 12: space.session.v1.Exit
+	(*Call)(nil),            // 0: space.guest.v1.Call
+	(*OpenSession)(nil),     // 1: space.guest.v1.OpenSession
+	(*ToSession)(nil),       // 2: space.guest.v1.ToSession
+	(*StdinChunk)(nil),      // 3: space.guest.v1.StdinChunk
+	(*FromSession)(nil),     // 4: space.guest.v1.FromSession
+	(*Opened)(nil),          // 5: space.guest.v1.Opened
+	(*Quiesce)(nil),         // 6: space.guest.v1.Quiesce
+	(*Quiesced)(nil),        // 7: space.guest.v1.Quiesced
+	(*ForgetSession)(nil),   // 8: space.guest.v1.ForgetSession
+	(*Forgotten)(nil),       // 9: space.guest.v1.Forgotten
+	(*Measure)(nil),         // 10: space.guest.v1.Measure
+	(*ToFiles)(nil),         // 11: space.guest.v1.ToFiles
+	(*FromFiles)(nil),       // 12: space.guest.v1.FromFiles
+	(*Done)(nil),            // 13: space.guest.v1.Done
+	(*v1.Action)(nil),       // 14: space.sandbox.v1.Action
+	(*v11.Spec)(nil),        // 15: space.session.v1.Spec
+	(*v11.Terminal)(nil),    // 16: space.session.v1.Terminal
+	(*v11.Output)(nil),      // 17: space.session.v1.Output
+	(*v11.Exit)(nil),        // 18: space.session.v1.Exit
+	(*v1.CallResponse)(nil), // 19: space.sandbox.v1.CallResponse
+	(*v12.Error)(nil),       // 20: space.route.v1.Error
 }
 var file_guest_v1_guest_proto_depIdxs = []int32{
 	1,  // 0: space.guest.v1.Call.open_session:type_name -> space.guest.v1.OpenSession
 	6,  // 1: space.guest.v1.Call.quiesce:type_name -> space.guest.v1.Quiesce
 	8,  // 2: space.guest.v1.Call.forget_session:type_name -> space.guest.v1.ForgetSession
-	10, // 3: space.guest.v1.OpenSession.spec:type_name -> space.session.v1.Spec
-	3,  // 4: space.guest.v1.ToSession.stdin:type_name -> space.guest.v1.StdinChunk
-	5,  // 5: space.guest.v1.FromSession.opened:type_name -> space.guest.v1.Opened
-	11, // 6: space.guest.v1.FromSession.output:type_name -> space.session.v1.Output
-	12, // 7: space.guest.v1.FromSession.exit:type_name -> space.session.v1.Exit
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 3: space.guest.v1.Call.files:type_name -> space.sandbox.v1.Action
+	10, // 4: space.guest.v1.Call.measure:type_name -> space.guest.v1.Measure
+	15, // 5: space.guest.v1.OpenSession.spec:type_name -> space.session.v1.Spec
+	3,  // 6: space.guest.v1.ToSession.stdin:type_name -> space.guest.v1.StdinChunk
+	16, // 7: space.guest.v1.ToSession.resize:type_name -> space.session.v1.Terminal
+	5,  // 8: space.guest.v1.FromSession.opened:type_name -> space.guest.v1.Opened
+	17, // 9: space.guest.v1.FromSession.output:type_name -> space.session.v1.Output
+	18, // 10: space.guest.v1.FromSession.exit:type_name -> space.session.v1.Exit
+	19, // 11: space.guest.v1.FromFiles.response:type_name -> space.sandbox.v1.CallResponse
+	20, // 12: space.guest.v1.FromFiles.error:type_name -> space.route.v1.Error
+	13, // 13: space.guest.v1.FromFiles.done:type_name -> space.guest.v1.Done
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_guest_v1_guest_proto_init() }
@@ -730,15 +1058,24 @@ func file_guest_v1_guest_proto_init() {
 		(*Call_OpenSession)(nil),
 		(*Call_Quiesce)(nil),
 		(*Call_ForgetSession)(nil),
+		(*Call_Files)(nil),
+		(*Call_Measure)(nil),
 	}
 	file_guest_v1_guest_proto_msgTypes[2].OneofWrappers = []any{
 		(*ToSession_Acknowledged)(nil),
 		(*ToSession_Stdin)(nil),
+		(*ToSession_Signal)(nil),
+		(*ToSession_Resize)(nil),
 	}
 	file_guest_v1_guest_proto_msgTypes[4].OneofWrappers = []any{
 		(*FromSession_Opened)(nil),
 		(*FromSession_Output)(nil),
 		(*FromSession_Exit)(nil),
+	}
+	file_guest_v1_guest_proto_msgTypes[12].OneofWrappers = []any{
+		(*FromFiles_Response)(nil),
+		(*FromFiles_Error)(nil),
+		(*FromFiles_Done)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -746,7 +1083,7 @@ func file_guest_v1_guest_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_guest_v1_guest_proto_rawDesc), len(file_guest_v1_guest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

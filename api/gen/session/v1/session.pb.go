@@ -13,6 +13,7 @@ import (
 	v1 "github.com/space-platform/space/api/gen/route/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -81,8 +82,11 @@ type Spec struct {
 	Argv          []string               `protobuf:"bytes,1,rep,name=argv,proto3" json:"argv,omitempty"` // the program and its arguments; argv[0] is looked up in PATH
 	Cwd           string                 `protobuf:"bytes,2,opt,name=cwd,proto3" json:"cwd,omitempty"`   // absolute; empty: the user's home
 	Env           map[string]string      `protobuf:"bytes,3,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`   // a name or a number; empty: the template's default user
-	Stdin         []byte                 `protobuf:"bytes,5,opt,name=stdin,proto3" json:"stdin,omitempty"` // given whole, closed after it; at most 1 MiB
+	User          string                 `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`                             // a name or a number; empty: the template's default user
+	Stdin         []byte                 `protobuf:"bytes,5,opt,name=stdin,proto3" json:"stdin,omitempty"`                           // given at creation; at most 1 MiB
+	OpenStdin     bool                   `protobuf:"varint,6,opt,name=open_stdin,json=openStdin,proto3" json:"open_stdin,omitempty"` // stdin isn't closed after these bytes but takes what SandboxService's Stdin brings
+	Tty           *Terminal              `protobuf:"bytes,7,opt,name=tty,proto3" json:"tty,omitempty"`                               // run in a terminal of this size; its output is one stream, stdout
+	Timeout       *durationpb.Duration   `protobuf:"bytes,8,opt,name=timeout,proto3" json:"timeout,omitempty"`                       // 0: none; then the process group is killed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +156,80 @@ func (x *Spec) GetStdin() []byte {
 	return nil
 }
 
+func (x *Spec) GetOpenStdin() bool {
+	if x != nil {
+		return x.OpenStdin
+	}
+	return false
+}
+
+func (x *Spec) GetTty() *Terminal {
+	if x != nil {
+		return x.Tty
+	}
+	return nil
+}
+
+func (x *Spec) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+// Terminal is the size of a terminal, 1 to 1000 each.
+type Terminal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rows          uint32                 `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	Cols          uint32                 `protobuf:"varint,2,opt,name=cols,proto3" json:"cols,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Terminal) Reset() {
+	*x = Terminal{}
+	mi := &file_session_v1_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Terminal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Terminal) ProtoMessage() {}
+
+func (x *Terminal) ProtoReflect() protoreflect.Message {
+	mi := &file_session_v1_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
+func (*Terminal) Descriptor() ([]byte, []int) {
+	return file_session_v1_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Terminal) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Terminal) GetCols() uint32 {
+	if x != nil {
+		return x.Cols
+	}
+	return 0
+}
+
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
@@ -165,7 +243,7 @@ type AttachRequest struct {
 
 func (x *AttachRequest) Reset() {
 	*x = AttachRequest{}
-	mi := &file_session_v1_session_proto_msgTypes[1]
+	mi := &file_session_v1_session_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -177,7 +255,7 @@ func (x *AttachRequest) String() string {
 func (*AttachRequest) ProtoMessage() {}
 
 func (x *AttachRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[1]
+	mi := &file_session_v1_session_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -190,7 +268,7 @@ func (x *AttachRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
 func (*AttachRequest) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{1}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AttachRequest) GetRoute() *v1.Route {
@@ -246,7 +324,7 @@ type AttachResponse struct {
 
 func (x *AttachResponse) Reset() {
 	*x = AttachResponse{}
-	mi := &file_session_v1_session_proto_msgTypes[2]
+	mi := &file_session_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -258,7 +336,7 @@ func (x *AttachResponse) String() string {
 func (*AttachResponse) ProtoMessage() {}
 
 func (x *AttachResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[2]
+	mi := &file_session_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -271,7 +349,7 @@ func (x *AttachResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
 func (*AttachResponse) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AttachResponse) GetEvent() isAttachResponse_Event {
@@ -384,7 +462,7 @@ type Started struct {
 
 func (x *Started) Reset() {
 	*x = Started{}
-	mi := &file_session_v1_session_proto_msgTypes[3]
+	mi := &file_session_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +474,7 @@ func (x *Started) String() string {
 func (*Started) ProtoMessage() {}
 
 func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[3]
+	mi := &file_session_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +487,7 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Started.ProtoReflect.Descriptor instead.
 func (*Started) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Started) GetAt() *timestamppb.Timestamp {
@@ -430,7 +508,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_session_v1_session_proto_msgTypes[4]
+	mi := &file_session_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +520,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[4]
+	mi := &file_session_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +533,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Output) GetStream() Stream {
@@ -490,7 +568,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_session_v1_session_proto_msgTypes[5]
+	mi := &file_session_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -502,7 +580,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[5]
+	mi := &file_session_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -515,7 +593,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Gap) GetFrom() uint64 {
@@ -541,13 +619,14 @@ type Exit struct {
 	Error         string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                             // why the program couldn't be started at all (then code is 126 or 127), else empty
 	Offset        uint64                 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`                          // the length of the log
 	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	TimedOut      bool                   `protobuf:"varint,7,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // its own timeout ended it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_session_v1_session_proto_msgTypes[6]
+	mi := &file_session_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +638,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[6]
+	mi := &file_session_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +651,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -617,6 +696,13 @@ func (x *Exit) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Exit) GetTimedOut() bool {
+	if x != nil {
+		return x.TimedOut
+	}
+	return false
+}
+
 // Lost says that the execution is gone. The stream ends after it.
 type Lost struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -627,7 +713,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_session_v1_session_proto_msgTypes[7]
+	mi := &file_session_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -639,7 +725,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[7]
+	mi := &file_session_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -652,7 +738,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Lost) GetError() *v1.Error {
@@ -672,7 +758,7 @@ type Ended struct {
 
 func (x *Ended) Reset() {
 	*x = Ended{}
-	mi := &file_session_v1_session_proto_msgTypes[8]
+	mi := &file_session_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +770,7 @@ func (x *Ended) String() string {
 func (*Ended) ProtoMessage() {}
 
 func (x *Ended) ProtoReflect() protoreflect.Message {
-	mi := &file_session_v1_session_proto_msgTypes[8]
+	mi := &file_session_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +783,7 @@ func (x *Ended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ended.ProtoReflect.Descriptor instead.
 func (*Ended) Descriptor() ([]byte, []int) {
-	return file_session_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_session_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Ended) GetReason() string {
@@ -711,16 +797,23 @@ var File_session_v1_session_proto protoreflect.FileDescriptor
 
 const file_session_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x18session/v1/session.proto\x12\x10space.session.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\"\xc1\x01\n" +
+	"\x18session/v1/session.proto\x12\x10space.session.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\"\xc3\x02\n" +
 	"\x04Spec\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x10\n" +
 	"\x03cwd\x18\x02 \x01(\tR\x03cwd\x121\n" +
 	"\x03env\x18\x03 \x03(\v2\x1f.space.session.v1.Spec.EnvEntryR\x03env\x12\x12\n" +
 	"\x04user\x18\x04 \x01(\tR\x04user\x12\x14\n" +
-	"\x05stdin\x18\x05 \x01(\fR\x05stdin\x1a6\n" +
+	"\x05stdin\x18\x05 \x01(\fR\x05stdin\x12\x1d\n" +
+	"\n" +
+	"open_stdin\x18\x06 \x01(\bR\topenStdin\x12,\n" +
+	"\x03tty\x18\a \x01(\v2\x1a.space.session.v1.TerminalR\x03tty\x123\n" +
+	"\atimeout\x18\b \x01(\v2\x19.google.protobuf.DurationR\atimeout\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbb\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"2\n" +
+	"\bTerminal\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x12\n" +
+	"\x04cols\x18\x02 \x01(\rR\x04cols\"\xbb\x01\n" +
 	"\rAttachRequest\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12*\n" +
@@ -744,7 +837,7 @@ const file_session_v1_session_proto_rawDesc = "" +
 	"\x04data\x18\x03 \x01(\fR\x04data\")\n" +
 	"\x03Gap\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"\xad\x01\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"\xca\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1f\n" +
@@ -752,7 +845,8 @@ const file_session_v1_session_proto_rawDesc = "" +
 	"signalName\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x16\n" +
 	"\x06offset\x18\x05 \x01(\x04R\x06offset\x12*\n" +
-	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"3\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1b\n" +
+	"\ttimed_out\x18\a \x01(\bR\btimedOut\"3\n" +
 	"\x04Lost\x12+\n" +
 	"\x05error\x18\x01 \x01(\v2\x15.space.route.v1.ErrorR\x05error\"\x1f\n" +
 	"\x05Ended\x12\x16\n" +
@@ -777,44 +871,48 @@ func file_session_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_session_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_session_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_session_v1_session_proto_goTypes = []any{
 	(Stream)(0),                   // 0: space.session.v1.Stream
 	(*Spec)(nil),                  // 1: space.session.v1.Spec
-	(*AttachRequest)(nil),         // 2: space.session.v1.AttachRequest
-	(*AttachResponse)(nil),        // 3: space.session.v1.AttachResponse
-	(*Started)(nil),               // 4: space.session.v1.Started
-	(*Output)(nil),                // 5: space.session.v1.Output
-	(*Gap)(nil),                   // 6: space.session.v1.Gap
-	(*Exit)(nil),                  // 7: space.session.v1.Exit
-	(*Lost)(nil),                  // 8: space.session.v1.Lost
-	(*Ended)(nil),                 // 9: space.session.v1.Ended
-	nil,                           // 10: space.session.v1.Spec.EnvEntry
-	(*v1.Route)(nil),              // 11: space.route.v1.Route
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*v1.Error)(nil),              // 13: space.route.v1.Error
+	(*Terminal)(nil),              // 2: space.session.v1.Terminal
+	(*AttachRequest)(nil),         // 3: space.session.v1.AttachRequest
+	(*AttachResponse)(nil),        // 4: space.session.v1.AttachResponse
+	(*Started)(nil),               // 5: space.session.v1.Started
+	(*Output)(nil),                // 6: space.session.v1.Output
+	(*Gap)(nil),                   // 7: space.session.v1.Gap
+	(*Exit)(nil),                  // 8: space.session.v1.Exit
+	(*Lost)(nil),                  // 9: space.session.v1.Lost
+	(*Ended)(nil),                 // 10: space.session.v1.Ended
+	nil,                           // 11: space.session.v1.Spec.EnvEntry
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*v1.Route)(nil),              // 13: space.route.v1.Route
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*v1.Error)(nil),              // 15: space.route.v1.Error
 }
 var file_session_v1_session_proto_depIdxs = []int32{
-	10, // 0: space.session.v1.Spec.env:type_name -> space.session.v1.Spec.EnvEntry
-	11, // 1: space.session.v1.AttachRequest.route:type_name -> space.route.v1.Route
-	1,  // 2: space.session.v1.AttachRequest.spec:type_name -> space.session.v1.Spec
-	4,  // 3: space.session.v1.AttachResponse.started:type_name -> space.session.v1.Started
-	5,  // 4: space.session.v1.AttachResponse.output:type_name -> space.session.v1.Output
-	6,  // 5: space.session.v1.AttachResponse.gap:type_name -> space.session.v1.Gap
-	7,  // 6: space.session.v1.AttachResponse.exit:type_name -> space.session.v1.Exit
-	8,  // 7: space.session.v1.AttachResponse.lost:type_name -> space.session.v1.Lost
-	9,  // 8: space.session.v1.AttachResponse.ended:type_name -> space.session.v1.Ended
-	12, // 9: space.session.v1.Started.at:type_name -> google.protobuf.Timestamp
-	0,  // 10: space.session.v1.Output.stream:type_name -> space.session.v1.Stream
-	12, // 11: space.session.v1.Exit.at:type_name -> google.protobuf.Timestamp
-	13, // 12: space.session.v1.Lost.error:type_name -> space.route.v1.Error
-	2,  // 13: space.session.v1.SessionService.Attach:input_type -> space.session.v1.AttachRequest
-	3,  // 14: space.session.v1.SessionService.Attach:output_type -> space.session.v1.AttachResponse
-	14, // [14:15] is the sub-list for method output_type
-	13, // [13:14] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	11, // 0: space.session.v1.Spec.env:type_name -> space.session.v1.Spec.EnvEntry
+	2,  // 1: space.session.v1.Spec.tty:type_name -> space.session.v1.Terminal
+	12, // 2: space.session.v1.Spec.timeout:type_name -> google.protobuf.Duration
+	13, // 3: space.session.v1.AttachRequest.route:type_name -> space.route.v1.Route
+	1,  // 4: space.session.v1.AttachRequest.spec:type_name -> space.session.v1.Spec
+	5,  // 5: space.session.v1.AttachResponse.started:type_name -> space.session.v1.Started
+	6,  // 6: space.session.v1.AttachResponse.output:type_name -> space.session.v1.Output
+	7,  // 7: space.session.v1.AttachResponse.gap:type_name -> space.session.v1.Gap
+	8,  // 8: space.session.v1.AttachResponse.exit:type_name -> space.session.v1.Exit
+	9,  // 9: space.session.v1.AttachResponse.lost:type_name -> space.session.v1.Lost
+	10, // 10: space.session.v1.AttachResponse.ended:type_name -> space.session.v1.Ended
+	14, // 11: space.session.v1.Started.at:type_name -> google.protobuf.Timestamp
+	0,  // 12: space.session.v1.Output.stream:type_name -> space.session.v1.Stream
+	14, // 13: space.session.v1.Exit.at:type_name -> google.protobuf.Timestamp
+	15, // 14: space.session.v1.Lost.error:type_name -> space.route.v1.Error
+	3,  // 15: space.session.v1.SessionService.Attach:input_type -> space.session.v1.AttachRequest
+	4,  // 16: space.session.v1.SessionService.Attach:output_type -> space.session.v1.AttachResponse
+	16, // [16:17] is the sub-list for method output_type
+	15, // [15:16] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_session_v1_session_proto_init() }
@@ -822,7 +920,7 @@ func file_session_v1_session_proto_init() {
 	if File_session_v1_session_proto != nil {
 		return
 	}
-	file_session_v1_session_proto_msgTypes[2].OneofWrappers = []any{
+	file_session_v1_session_proto_msgTypes[3].OneofWrappers = []any{
 		(*AttachResponse_Started)(nil),
 		(*AttachResponse_Output)(nil),
 		(*AttachResponse_Gap)(nil),
@@ -836,7 +934,7 @@ func file_session_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_session_v1_session_proto_rawDesc), len(file_session_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@ const _ = connect.IsAtLeastVersion1_13_0
 const (
 	// ControlServiceName is the fully-qualified name of the ControlService service.
 	ControlServiceName = "space.control.v1.ControlService"
+	// DataPlaneServiceName is the fully-qualified name of the DataPlaneService service.
+	DataPlaneServiceName = "space.control.v1.DataPlaneService"
 )
 
 // These constants are the fully-qualified names of the RPCs defined in this package. They're
@@ -41,6 +43,18 @@ const (
 	// ControlServiceResolveAttachmentProcedure is the fully-qualified name of the ControlService's
 	// ResolveAttachment RPC.
 	ControlServiceResolveAttachmentProcedure = "/space.control.v1.ControlService/ResolveAttachment"
+	// DataPlaneServiceResolveSandboxProcedure is the fully-qualified name of the DataPlaneService's
+	// ResolveSandbox RPC.
+	DataPlaneServiceResolveSandboxProcedure = "/space.control.v1.DataPlaneService/ResolveSandbox"
+	// DataPlaneServiceCreateSessionProcedure is the fully-qualified name of the DataPlaneService's
+	// CreateSession RPC.
+	DataPlaneServiceCreateSessionProcedure = "/space.control.v1.DataPlaneService/CreateSession"
+	// DataPlaneServiceResolveSessionProcedure is the fully-qualified name of the DataPlaneService's
+	// ResolveSession RPC.
+	DataPlaneServiceResolveSessionProcedure = "/space.control.v1.DataPlaneService/ResolveSession"
+	// DataPlaneServiceResolveUploadProcedure is the fully-qualified name of the DataPlaneService's
+	// ResolveUpload RPC.
+	DataPlaneServiceResolveUploadProcedure = "/space.control.v1.DataPlaneService/ResolveUpload"
 )
 
 // ControlServiceClient is a client for the space.control.v1.ControlService service.
@@ -151,4 +165,164 @@ func (UnimplementedControlServiceHandler) Synchronize(context.Context, *connect.
 
 func (UnimplementedControlServiceHandler) ResolveAttachment(context.Context, *connect.Request[v1.ResolveAttachmentRequest]) (*connect.Response[v1.ResolveAttachmentResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.ControlService.ResolveAttachment is not implemented"))
+}
+
+// DataPlaneServiceClient is a client for the space.control.v1.DataPlaneService service.
+type DataPlaneServiceClient interface {
+	// ResolveSandbox turns a sandbox token, or a signed URL's parts, into the route of the sandbox's current execution.
+	// Errors: unauthenticated, token_expired, forbidden, execution_lost, conflict (not running), unavailable.
+	ResolveSandbox(context.Context, *connect.Request[v1.ResolveSandboxRequest]) (*connect.Response[v1.ResolveSandboxResponse], error)
+	// CreateSession is the management API's createSession for the holder of a sandbox token. The body is the API's SessionCreate as JSON.
+	CreateSession(context.Context, *connect.Request[v1.CreateSessionRequest]) (*connect.Response[v1.CreateSessionResponse], error)
+	// ResolveSession turns an attachment token or a sandbox token into the route of a session that was started, for its stdin, signals and size.
+	// Errors as ResolveAttachment; conflict if it was never attached to.
+	ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error)
+	// ResolveUpload turns an upload token into the upload and the node that takes it.
+	ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error)
+}
+
+// NewDataPlaneServiceClient constructs a client for the space.control.v1.DataPlaneService service.
+// By default, it uses the Connect protocol with the binary Protobuf Codec, asks for gzipped
+// responses, and sends uncompressed requests. To use the gRPC or gRPC-Web protocols, supply the
+// connect.WithGRPC() or connect.WithGRPCWeb() options.
+//
+// The URL supplied here should be the base URL for the Connect or gRPC server (for example,
+// http://api.acme.com or https://acme.com/grpc).
+func NewDataPlaneServiceClient(httpClient connect.HTTPClient, baseURL string, opts ...connect.ClientOption) DataPlaneServiceClient {
+	baseURL = strings.TrimRight(baseURL, "/")
+	dataPlaneServiceMethods := v1.File_control_v1_control_proto.Services().ByName("DataPlaneService").Methods()
+	return &dataPlaneServiceClient{
+		resolveSandbox: connect.NewClient[v1.ResolveSandboxRequest, v1.ResolveSandboxResponse](
+			httpClient,
+			baseURL+DataPlaneServiceResolveSandboxProcedure,
+			connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveSandbox")),
+			connect.WithClientOptions(opts...),
+		),
+		createSession: connect.NewClient[v1.CreateSessionRequest, v1.CreateSessionResponse](
+			httpClient,
+			baseURL+DataPlaneServiceCreateSessionProcedure,
+			connect.WithSchema(dataPlaneServiceMethods.ByName("CreateSession")),
+			connect.WithClientOptions(opts...),
+		),
+		resolveSession: connect.NewClient[v1.ResolveSessionRequest, v1.ResolveSessionResponse](
+			httpClient,
+			baseURL+DataPlaneServiceResolveSessionProcedure,
+			connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveSession")),
+			connect.WithClientOptions(opts...),
+		),
+		resolveUpload: connect.NewClient[v1.ResolveUploadRequest, v1.ResolveUploadResponse](
+			httpClient,
+			baseURL+DataPlaneServiceResolveUploadProcedure,
+			connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveUpload")),
+			connect.WithClientOptions(opts...),
+		),
+	}
+}
+
+// dataPlaneServiceClient implements DataPlaneServiceClient.
+type dataPlaneServiceClient struct {
+	resolveSandbox *connect.Client[v1.ResolveSandboxRequest, v1.ResolveSandboxResponse]
+	createSession  *connect.Client[v1.CreateSessionRequest, v1.CreateSessionResponse]
+	resolveSession *connect.Client[v1.ResolveSessionRequest, v1.ResolveSessionResponse]
+	resolveUpload  *connect.Client[v1.ResolveUploadRequest, v1.ResolveUploadResponse]
+}
+
+// ResolveSandbox calls space.control.v1.DataPlaneService.ResolveSandbox.
+func (c *dataPlaneServiceClient) ResolveSandbox(ctx context.Context, req *connect.Request[v1.ResolveSandboxRequest]) (*connect.Response[v1.ResolveSandboxResponse], error) {
+	return c.resolveSandbox.CallUnary(ctx, req)
+}
+
+// CreateSession calls space.control.v1.DataPlaneService.CreateSession.
+func (c *dataPlaneServiceClient) CreateSession(ctx context.Context, req *connect.Request[v1.CreateSessionRequest]) (*connect.Response[v1.CreateSessionResponse], error) {
+	return c.createSession.CallUnary(ctx, req)
+}
+
+// ResolveSession calls space.control.v1.DataPlaneService.ResolveSession.
+func (c *dataPlaneServiceClient) ResolveSession(ctx context.Context, req *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error) {
+	return c.resolveSession.CallUnary(ctx, req)
+}
+
+// ResolveUpload calls space.control.v1.DataPlaneService.ResolveUpload.
+func (c *dataPlaneServiceClient) ResolveUpload(ctx context.Context, req *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error) {
+	return c.resolveUpload.CallUnary(ctx, req)
+}
+
+// DataPlaneServiceHandler is an implementation of the space.control.v1.DataPlaneService service.
+type DataPlaneServiceHandler interface {
+	// ResolveSandbox turns a sandbox token, or a signed URL's parts, into the route of the sandbox's current execution.
+	// Errors: unauthenticated, token_expired, forbidden, execution_lost, conflict (not running), unavailable.
+	ResolveSandbox(context.Context, *connect.Request[v1.ResolveSandboxRequest]) (*connect.Response[v1.ResolveSandboxResponse], error)
+	// CreateSession is the management API's createSession for the holder of a sandbox token. The body is the API's SessionCreate as JSON.
+	CreateSession(context.Context, *connect.Request[v1.CreateSessionRequest]) (*connect.Response[v1.CreateSessionResponse], error)
+	// ResolveSession turns an attachment token or a sandbox token into the route of a session that was started, for its stdin, signals and size.
+	// Errors as ResolveAttachment; conflict if it was never attached to.
+	ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error)
+	// ResolveUpload turns an upload token into the upload and the node that takes it.
+	ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error)
+}
+
+// NewDataPlaneServiceHandler builds an HTTP handler from the service implementation. It returns the
+// path on which to mount the handler and the handler itself.
+//
+// By default, handlers support the Connect, gRPC, and gRPC-Web protocols with the binary Protobuf
+// and JSON codecs. They also support gzip compression.
+func NewDataPlaneServiceHandler(svc DataPlaneServiceHandler, opts ...connect.HandlerOption) (string, http.Handler) {
+	dataPlaneServiceMethods := v1.File_control_v1_control_proto.Services().ByName("DataPlaneService").Methods()
+	dataPlaneServiceResolveSandboxHandler := connect.NewUnaryHandler(
+		DataPlaneServiceResolveSandboxProcedure,
+		svc.ResolveSandbox,
+		connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveSandbox")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataPlaneServiceCreateSessionHandler := connect.NewUnaryHandler(
+		DataPlaneServiceCreateSessionProcedure,
+		svc.CreateSession,
+		connect.WithSchema(dataPlaneServiceMethods.ByName("CreateSession")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataPlaneServiceResolveSessionHandler := connect.NewUnaryHandler(
+		DataPlaneServiceResolveSessionProcedure,
+		svc.ResolveSession,
+		connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveSession")),
+		connect.WithHandlerOptions(opts...),
+	)
+	dataPlaneServiceResolveUploadHandler := connect.NewUnaryHandler(
+		DataPlaneServiceResolveUploadProcedure,
+		svc.ResolveUpload,
+		connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveUpload")),
+		connect.WithHandlerOptions(opts...),
+	)
+	return "/space.control.v1.DataPlaneService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case DataPlaneServiceResolveSandboxProcedure:
+			dataPlaneServiceResolveSandboxHandler.ServeHTTP(w, r)
+		case DataPlaneServiceCreateSessionProcedure:
+			dataPlaneServiceCreateSessionHandler.ServeHTTP(w, r)
+		case DataPlaneServiceResolveSessionProcedure:
+			dataPlaneServiceResolveSessionHandler.ServeHTTP(w, r)
+		case DataPlaneServiceResolveUploadProcedure:
+			dataPlaneServiceResolveUploadHandler.ServeHTTP(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// UnimplementedDataPlaneServiceHandler returns CodeUnimplemented from all methods.
+type UnimplementedDataPlaneServiceHandler struct{}
+
+func (UnimplementedDataPlaneServiceHandler) ResolveSandbox(context.Context, *connect.Request[v1.ResolveSandboxRequest]) (*connect.Response[v1.ResolveSandboxResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.DataPlaneService.ResolveSandbox is not implemented"))
+}
+
+func (UnimplementedDataPlaneServiceHandler) CreateSession(context.Context, *connect.Request[v1.CreateSessionRequest]) (*connect.Response[v1.CreateSessionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.DataPlaneService.CreateSession is not implemented"))
+}
+
+func (UnimplementedDataPlaneServiceHandler) ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.DataPlaneService.ResolveSession is not implemented"))
+}
+
+func (UnimplementedDataPlaneServiceHandler) ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.DataPlaneService.ResolveUpload is not implemented"))
 }
