@@ -20,7 +20,7 @@ const (
 	maxInterval = 30 * time.Second // the longest call_again_after that is obeyed
 	quickAnswer = 200 * time.Millisecond
 	endTime     = time.Second            // how long an overtaken call may take to end by itself
-	minAge      = 20 * time.Millisecond  // of a call, before a newer one overtakes it: so changes coalesce
+	minAge      = 10 * time.Millisecond  // of a call, before a newer one overtakes it: so changes coalesce
 	maxMinAge   = 250 * time.Millisecond // to which that grows while overtaken calls bring no answer
 )
 
@@ -123,7 +123,9 @@ func (m *Manager) take(ctx context.Context, c *call, overtaken bool, t *talk) {
 	case err != nil && overtaken:
 		t.age = min(2*t.age, maxMinAge)
 	case err != nil:
-		slog.Warn("no exchange with the control plane; will try again", "err", err)
+		if t.trouble.last == 0 { // once per outage
+			slog.Warn("no exchange with the control plane; will try again", "err", err)
+		}
 		wait(ctx, t.trouble.next(), nil)
 	default:
 		m.answered(ctx, c, changed, overtaken, t)

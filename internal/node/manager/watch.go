@@ -20,7 +20,9 @@ func (m *Manager) watch(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		slog.Warn("the host's reports broke off; will listen again", "err", err)
+		if b.last == 0 { // once per outage
+			slog.Warn("the host's reports broke off; will listen again", "err", err)
+		}
 		wait(ctx, b.next(), nil)
 	}
 }
