@@ -32,6 +32,7 @@ func (e *Edge) attach(w http.ResponseWriter, r *http.Request) {
 	defer release()
 	up, err := e.open(r.Context(), req)
 	if err != nil {
+		slog.Info("attach refused", "request", w.Header().Get(requestID), "session", req.session, "err", err)
 		writeProblem(w, forClient(err))
 		return
 	}
@@ -46,7 +47,7 @@ func (e *Edge) serve(ctx context.Context, w http.ResponseWriter, up *upstream, r
 	if errors.Is(err, errSlow) {
 		err = out.farewell(endedEvent(reasonSlowClient))
 	}
-	slog.Info("attach ended", "session", req.session, "from", req.cursor.offset, "to", up.cursor.offset, "err", err)
+	slog.Info("attach ended", "request", w.Header().Get(requestID), "session", req.session, "from", req.cursor.offset, "to", up.cursor.offset, "err", err)
 }
 
 func (e *Edge) stream(ctx context.Context, out *sink, up *upstream) error {
@@ -124,7 +125,6 @@ func forClient(err error) error {
 	case e.Code == space.CodeInvalid && e.Field == "from_offset":
 		return space.FieldErrorf(lastEventID, "%s", e.Message)
 	case e.Code == space.CodeUnavailable, e.Code == space.CodeTimeout, e.Code == space.CodeInternal:
-		slog.Warn("can't attach", "err", err)
 		return &space.Error{Code: e.Code, Message: "the session can't be reached right now; try again", Err: err}
 	}
 	return err

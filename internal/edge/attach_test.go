@@ -176,7 +176,7 @@ func TestTokensAreNotLogged(t *testing.T) {
 	r.resolve = func(*controlv1.ResolveAttachmentRequest) error { return space.Errorf(space.CodeUnavailable, "down") }
 	r.do(t, r.request(t)).problem(t)
 	r.stop()
-	if !bytes.Contains(r.log.Bytes(), []byte("can't attach")) || bytes.Contains(r.log.Bytes(), []byte(r.token)) {
+	if !bytes.Contains(r.log.Bytes(), []byte("attach refused")) || bytes.Contains(r.log.Bytes(), []byte(r.token)) {
 		t.Errorf("the log: %s", r.log.String())
 	}
 }
@@ -196,9 +196,9 @@ func TestProblems(t *testing.T) {
 		{name: "unclean path", path: "/v1//sessions", status: 404, code: space.CodeNotFound},
 		{name: "slash at the end", path: attach + "/", status: 404, code: space.CodeNotFound},
 		{name: "not a session", path: "/v1/sessions/sbx_1/attach", status: 404, code: space.CodeNotFound},
-		{name: "post", method: "POST", path: attach, status: 405, code: space.CodeInvalid},
+		{name: "post", method: "POST", path: attach, status: 405, code: space.CodeMethod},
 		{name: "head starts nothing", method: "HEAD", path: attach, status: 405},
-		{name: "post of health", method: "POST", path: "/healthz", status: 405, code: space.CodeInvalid},
+		{name: "post of health", method: "POST", path: "/healthz", status: 405, code: space.CodeMethod},
 		{name: "body", path: attach, body: "x", status: 400, code: space.CodeInvalid, field: "body"},
 		{name: "empty id", path: attach, header: lastEventID, value: "", status: 400, code: space.CodeInvalid, field: lastEventID},
 		{name: "negative id", path: attach, header: lastEventID, value: "-1", status: 400, code: space.CodeInvalid, field: lastEventID},

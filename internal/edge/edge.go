@@ -38,6 +38,9 @@ const (
 	answerTimeout  = 30 * time.Second // for answers that aren't streams; each event of a stream has its own
 )
 
+// requestID is the header under which a client finds the name that the log has for its request.
+const requestID = "X-Request-Id"
+
 // Resolver is the control plane's answer to what a token opens.
 type Resolver interface {
 	ResolveAttachment(context.Context, *connect.Request[controlv1.ResolveAttachmentRequest]) (*connect.Response[controlv1.ResolveAttachmentResponse], error)
@@ -93,6 +96,7 @@ func (e *Edge) Handler() http.Handler {
 	mux.HandleFunc("/healthz", only(e.health, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(requestID, space.NewID(space.PrefixRequest))
 		if r.URL.Path != path.Clean(r.URL.Path) {
 			notFound(w, r) // the mux would redirect
 			return

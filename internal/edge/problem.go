@@ -17,8 +17,7 @@ func problem(err error) httpapi.Problem {
 	if !errors.As(err, &e) {
 		e = &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause"}
 	}
-	status := e.Code.HTTPStatus()
-	p := httpapi.Problem{Type: "urn:space:problem:" + string(e.Code), Title: http.StatusText(status), Status: status, Code: string(e.Code), Detail: &e.Message}
+	p := httpapi.Problem{Type: e.Code.ProblemType(), Title: e.Code.Title(), Status: e.Code.HTTPStatus(), Code: string(e.Code), Detail: &e.Message}
 	if e.Field != "" {
 		p.Field = &e.Field
 	}
@@ -27,13 +26,9 @@ func problem(err error) httpapi.Problem {
 
 // writeProblem answers a request with an error.
 func writeProblem(w http.ResponseWriter, err error) {
-	writeProblemStatus(w, problem(err))
-}
-
-func writeProblemStatus(w http.ResponseWriter, p httpapi.Problem) {
-	request := space.NewID(space.PrefixRequest)
+	p, h := problem(err), w.Header()
+	request := h.Get(requestID)
 	p.RequestId = &request
-	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	switch p.Status {
@@ -54,8 +49,6 @@ func only(h http.HandlerFunc, methods ...string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		p := problem(space.Errorf(space.CodeInvalid, "method %s isn't served here; use %s", space.Clip(r.Method), methods[0]))
-		p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
-		writeProblemStatus(w, p)
+		writeProblem(w, space.Errorf(space.CodeMethod, "method %s isn't served here; use %s", space.Clip(r.Method), methods[0]))
 	}
 }
