@@ -4,15 +4,21 @@ package host_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // TestHost is the life of a node: one daemon after the other, with real machines.
@@ -28,8 +34,11 @@ func TestHost(t *testing.T) {
 		{"a sandbox runs commands", sandboxRuns},
 		{"a killed machine is lost within two seconds", killedMachine},
 		{"a killed daemon loses no byte", killedDaemon},
+		{"a daemon killed in a creation begins it anew", killedInCreation},
 		{"a stopped daemon says goodbye and comes back", stoppedDaemon},
 		{"a machine that dies while nobody watches is lost", diesUnwatched},
+		{"a flood waits for its reader, and for nobody else", flood},
+		{"many at once", manyAtOnce},
 		{"clones differ", clonesDiffer},
 		{"creation is fast", fastCreation},
 	} {
@@ -135,6 +144,33 @@ func killedDaemon(t *testing.T, r *rig, mini string) {
 	r.remove(route)
 }
 
+// killedInCreation kills the daemon at several moments of a creation, and of a removal.
+func killedInCreation(t *testing.T, r *rig, mini string) {
+	for n := range 8 {
+		moment := time.Duration(n) * 20 * time.Millisecond
+		route := r.route()
+		kill := time.AfterFunc(moment, func() { r.process.Process.Kill() })
+		r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{
+			Order: &controlv1.EnsureExecution{Route: peer.RouteMessage(route), Template: mini},
+		}))
+		kill.Stop()
+		r.kill()
+		r.start()
+		r.ensure(mini, route)
+		if got := len(r.machines()); got != 1 {
+			t.Errorf("killed after %s: %d machines", moment, got)
+		}
+		r.run(route, "/bin/true")
+		kill = time.AfterFunc(moment/4, func() { r.process.Process.Kill() })
+		r.host.RemoveExecution(t.Context(), connect.NewRequest(&hostv1.RemoveExecutionRequest{Route: peer.RouteMessage(route)}))
+		kill.Stop()
+		r.kill()
+		r.start()
+		r.remove(route)
+		r.checkNothingLeft()
+	}
+}
+
 func stoppedDaemon(t *testing.T, r *rig, mini string) {
 	route := r.route()
 	r.ensure(mini, route)
@@ -180,6 +216,54 @@ func diesUnwatched(t *testing.T, r *rig, mini string) {
 		return w.GetExecutions()[0].GetState() == string(space.ExecutionLost)
 	})
 	r.remove(route)
+}
+
+// flood prints more than a ring holds: once to somebody who reads it all, once to nobody.
+func flood(t *testing.T, r *rig, mini string) {
+	const bytes = 24 << 20
+	print := fmt.Sprintf("head -c %d /dev/zero; echo done > flooded", bytes)
+	route := r.route()
+	r.ensure(mini, route)
+	began := time.Now()
+	if got := r.run(route, "/bin/sh", "-c", print); len(got) != bytes {
+		t.Errorf("read %d bytes, want %d", len(got), bytes)
+	}
+	t.Logf("%d MiB in %s", bytes>>20, time.Since(began))
+	r.run(route, "/bin/rm", "flooded")
+	c := r.client(route, "/bin/sh", "-c", print)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.attach(ctx, func(int) { cancel() }) // it has started
+	cancel()
+	r.run(route, "/bin/sh", "-c", "until [ -e flooded ]; do usleep 50000; done")
+	var gap uint64
+	if err := c.attach(t.Context(), func(int) {
+		if g := c.last.GetGap(); g != nil {
+			gap += g.GetTo() - g.GetFrom()
+			c.data = append(c.data, make([]byte, g.GetTo()-g.GetFrom())...)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.data) != bytes || gap < bytes-17<<20 || gap > bytes-15<<20 || c.last.GetExit() == nil {
+		t.Errorf("got %d bytes with a gap of %d, then %v", len(c.data), gap, c.last)
+	}
+	r.remove(route)
+}
+
+// manyAtOnce makes and removes sandboxes side by side.
+func manyAtOnce(t *testing.T, r *rig, mini string) {
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			route := r.route()
+			r.ensure(mini, route)
+			if got := r.run(route, "/bin/echo", route.Execution); got != route.Execution+"\n" {
+				t.Errorf("%s printed %q", route.Execution, got)
+			}
+			r.remove(route)
+		})
+	}
+	all.Wait()
 }
 
 func clonesDiffer(t *testing.T, r *rig, mini string) {

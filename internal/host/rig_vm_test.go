@@ -35,6 +35,7 @@ import (
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/proc"
 )
 
 // serveArgument makes the test's program a spaced-host; a daemon's description follows it.
@@ -351,7 +352,11 @@ func (r *rig) machines() []int {
 		if syscall.Stat(p, &st) != nil || int(st.Uid) < first || int(st.Uid) > last {
 			continue
 		}
-		if pid, err := strconv.Atoi(filepath.Base(p)); err == nil {
+		pid, err := strconv.Atoi(filepath.Base(p))
+		if err != nil {
+			continue
+		}
+		if _, err := proc.Read(pid); err == nil { // not a zombie, which waits for the machine's first process
 			out = append(out, pid)
 		}
 	}
