@@ -12,45 +12,8 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
-	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/rootfs"
-	"github.com/space-platform/space/internal/host/session"
-	"github.com/space-platform/space/internal/host/template"
-	"github.com/space-platform/space/internal/host/uids"
-	"github.com/space-platform/space/internal/host/vmm"
 )
-
-// Config is what a Table needs.
-type Config struct {
-	Dir        string // where executions are kept: on the volume with the templates, so that cloning is cheap
-	Node       string // the node's name in routes
-	Driver     vmm.Driver
-	Enclosures Enclosures
-	UIDs       *uids.Pool
-	Templates  Templates
-	Sessions   session.Limits
-	Room       func() error                         // says why there is no room for another disk; a *space.Error
-	Clone      func(from, to string, uid int) error // makes a file that shares the other's content and belongs to the uid
-	Changed    func()                               // called after a report has changed; it mustn't block
-}
-
-// Enclosures makes what machines run in.
-type Enclosures interface {
-	// Enclose makes an enclosure that isn't there yet.
-	Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error)
-	// Find returns the enclosure that Enclose made in this or another life of the daemon. It touches nothing.
-	Find(s jail.Spec) vmm.Enclosure
-	// Remove ends every process of the enclosure and removes it.
-	Remove(ctx context.Context, s jail.Spec) error
-}
-
-// Templates finds base snapshots.
-type Templates interface {
-	// Borrow returns a template's base snapshot, whose files stay as they are until give is called. Errors are space.Errors.
-	Borrow(id string) (s template.Snapshot, give func(), err error)
-	// Reject says that a template's snapshot doesn't fit this node.
-	Reject(id string)
-}
 
 // The limits of a table.
 const (
@@ -218,34 +181,6 @@ func (t *Table) forget(id string) {
 	if n := len(t.removed); n > maxRemoved {
 		t.removed = slices.Clone(t.removed[n-maxRemoved:])
 	}
-}
-
-// Attach attaches a client to a session of a running execution (see session.Set.Attach).
-func (t *Table) Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error {
-	e, err := t.find(r)
-	if err != nil {
-		return err
-	}
-	sessions, err := e.openSessions()
-	if err != nil {
-		return err
-	}
-	return sessions.Attach(ctx, q, send)
-}
-
-// find returns the execution of a route, all of which must match.
-func (t *Table) find(r space.Route) (*execution, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e, ok := t.execs[r.Execution]; ok {
-		return e, r.Match(e.route)
-	}
-	for _, e := range t.execs {
-		if e.route.Sandbox == r.Sandbox {
-			return nil, r.Match(e.route)
-		}
-	}
-	return nil, space.Errorf(space.CodeExecutionLost, "the node has nothing of execution %s", r.Execution)
 }
 
 // Reports returns what is known of all executions, in the order of their ids.

@@ -117,6 +117,7 @@ func route() space.Route {
 func code(err error) space.Code { return space.CodeOf(peer.FromConnect(err)) }
 
 func TestOrdersPassWholeAndErrorsKeepTheirCode(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	want := route()
 	order := &controlv1.EnsureExecution{
@@ -145,6 +146,7 @@ func TestOrdersPassWholeAndErrorsKeepTheirCode(t *testing.T) {
 }
 
 func TestIncompleteRoutesAreRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for name, change := range map[string]func(*routev1.Route){
 		"sandbox":   func(m *routev1.Route) { m.Sandbox = "" },
@@ -185,6 +187,7 @@ func (r *rig) attach(t *testing.T, m *sessionv1.AttachRequest) error {
 }
 
 func TestSessionsAreChecked(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for name, c := range map[string]struct {
 		change func(*sessionv1.AttachRequest)
@@ -211,6 +214,7 @@ func TestSessionsAreChecked(t *testing.T) {
 }
 
 func TestWatchTellsTheWholeStatusAfterEachChange(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -241,6 +245,7 @@ func TestWatchTellsTheWholeStatusAfterEachChange(t *testing.T) {
 }
 
 func TestStoppingServerLetsStreamsSayGoodbye(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	stream, err := r.sessions.Attach(t.Context(), connect.NewRequest(&sessionv1.AttachRequest{
 		Route: peer.RouteMessage(route()), Session: space.NewID(space.PrefixSession), Spec: &sessionv1.Spec{Argv: []string{"x"}},

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	space "github.com/space-platform/space"
-	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/ring"
 )
@@ -145,48 +144,6 @@ func (s *Set) Close() {
 	for _, ses := range s.sessions {
 		ses.close()
 	}
-}
-
-// find returns the session of an id, which it reserves unless the caller has seen it start.
-func (s *Set) find(id string, spec *sessionv1.Spec, seen bool) (*Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if ses, ok := s.sessions[id]; ok {
-		return ses, nil
-	}
-	if err := s.admit(id, seen); err != nil {
-		return nil, err
-	}
-	ses, err := reserve(s.dir, id, spec, s.limits.RingBytes)
-	if err != nil {
-		return nil, err
-	}
-	s.sessions[id] = ses
-	s.pumps.Go(func() { s.pump(ses) })
-	return ses, nil
-}
-
-// admit says why a session can't begin.
-func (s *Set) admit(id string, seen bool) error {
-	live := 0
-	for _, ses := range s.sessions {
-		if ses.live() {
-			live++
-		}
-	}
-	switch {
-	case s.lost != nil:
-		return s.lost
-	case s.closed:
-		return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
-	case seen:
-		return space.Errorf(space.CodeSessionLost, "session %s is not known to this execution", id)
-	case live >= maxLive:
-		return space.Errorf(space.CodeCapacity, "the sandbox runs %d sessions, which is the limit", maxLive)
-	case len(s.sessions) >= maxSessions:
-		return space.Errorf(space.CodeCapacity, "the sandbox has had %d sessions, which is the limit; create a new one", maxSessions)
-	}
-	return nil
 }
 
 // shed notes that a session has ended, and drops the output of those that ended first while all of it is too much.

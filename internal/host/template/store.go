@@ -12,40 +12,8 @@ import (
 	"sync"
 
 	space "github.com/space-platform/space"
-	"github.com/space-platform/space/internal/host/jail"
-	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/rootfs"
-	"github.com/space-platform/space/internal/host/uids"
-	"github.com/space-platform/space/internal/host/vmm"
 )
-
-// Config is what a Store needs.
-type Config struct {
-	Dir        string // on the volume
-	Volume     Volume
-	Driver     vmm.Driver
-	Enclosures Enclosures
-	UIDs       *uids.Pool
-	Kernel     kernel.Files
-	Helper     rootfs.Helper
-	Changed    func() // called after a report has changed; it mustn't block
-}
-
-// Enclosures makes what machines run in.
-type Enclosures interface {
-	Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error)
-	Remove(ctx context.Context, s jail.Spec) error
-}
-
-// Volume is the file system that templates are on.
-type Volume interface {
-	// Make makes an empty subvolume.
-	Make(path string) error
-	// Freeze makes a subvolume read-only.
-	Freeze(path string) error
-	// Delete removes a subvolume with all that's in it, or a directory. None is no error.
-	Delete(path string) error
-}
 
 // The limits of a store.
 const (
@@ -98,16 +66,6 @@ type Report struct {
 	Size     rootfs.Size // with Ready
 	Progress string      // with Building
 	Digest   string      // of the manifest, with Ready
-}
-
-// Snapshot is what a machine is loaded from.
-type Snapshot struct {
-	State    string // files
-	Memory   string
-	Disk     string
-	Sealed   *os.File // the memory once more, shared by all machines; nil if it isn't
-	Size     rootfs.Size
-	Manifest vmm.Manifest
 }
 
 // Open reads the templates in a directory, which it makes if need be, and removes what isn't one or is out of date.
@@ -232,45 +190,6 @@ func (s *Store) update(e *entry, change func()) {
 	s.mu.Lock()
 	change()
 	s.mu.Unlock()
-	s.cfg.Changed()
-}
-
-// Borrow returns a template's base snapshot, whose files stay as they are until give is called.
-func (s *Store) Borrow(template string) (_ Snapshot, give func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.templates[template]
-	switch {
-	case !ok:
-		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "the node has no template %s", template)
-	case e.State != Ready:
-		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "template %s is %s", template, e.State)
-	}
-	e.use.RLock()
-	return Snapshot{
-		State: e.file(stateName), Memory: e.file(memoryName), Disk: e.file(diskName), Sealed: e.sealed,
-		Size: e.m.Size, Manifest: e.m.VMM,
-	}, e.use.RUnlock, nil
-}
-
-// Reject removes a template whose snapshot turned out not to fit this node, so that it's ordered again.
-func (s *Store) Reject(template string) {
-	s.mu.Lock()
-	e, ok := s.templates[template]
-	if !ok || e.State != Ready {
-		s.mu.Unlock()
-		return
-	}
-	delete(s.templates, template)
-	s.mu.Unlock()
-	e.use.Lock()
-	defer e.use.Unlock()
-	s.mu.Lock()
-	s.unshare(e)
-	s.mu.Unlock()
-	if err := s.cfg.Volume.Delete(e.dir); err != nil {
-		slog.Error("can't remove a template that doesn't fit this node", "template", template, "err", err)
-	}
 	s.cfg.Changed()
 }
 

@@ -1,0 +1,36 @@
+package execution
+
+import (
+	"context"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/session"
+)
+
+// Attach attaches a client to a session of a running execution (see session.Set.Attach).
+func (t *Table) Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error {
+	e, err := t.find(r)
+	if err != nil {
+		return err
+	}
+	sessions, err := e.openSessions()
+	if err != nil {
+		return err
+	}
+	return sessions.Attach(ctx, q, send)
+}
+
+// find returns the execution of a route, all of which must match.
+func (t *Table) find(r space.Route) (*execution, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e, ok := t.execs[r.Execution]; ok {
+		return e, r.Match(e.route)
+	}
+	for _, e := range t.execs {
+		if e.route.Sandbox == r.Sandbox {
+			return nil, r.Match(e.route)
+		}
+	}
+	return nil, space.Errorf(space.CodeExecutionLost, "the node has nothing of execution %s", r.Execution)
+}

@@ -1,0 +1,48 @@
+package session
+
+import (
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+)
+
+// find returns the session of an id, which it reserves unless the caller has seen it start.
+func (s *Set) find(id string, spec *sessionv1.Spec, seen bool) (*Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ses, ok := s.sessions[id]; ok {
+		return ses, nil
+	}
+	if err := s.admit(id, seen); err != nil {
+		return nil, err
+	}
+	ses, err := reserve(s.dir, id, spec, s.limits.RingBytes)
+	if err != nil {
+		return nil, err
+	}
+	s.sessions[id] = ses
+	s.pumps.Go(func() { s.pump(ses) })
+	return ses, nil
+}
+
+// admit says why a session can't begin.
+func (s *Set) admit(id string, seen bool) error {
+	live := 0
+	for _, ses := range s.sessions {
+		if ses.live() {
+			live++
+		}
+	}
+	switch {
+	case s.lost != nil:
+		return s.lost
+	case s.closed:
+		return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
+	case seen:
+		return space.Errorf(space.CodeSessionLost, "session %s is not known to this execution", id)
+	case live >= maxLive:
+		return space.Errorf(space.CodeCapacity, "the sandbox runs %d sessions, which is the limit", maxLive)
+	case len(s.sessions) >= maxSessions:
+		return space.Errorf(space.CodeCapacity, "the sandbox has had %d sessions, which is the limit; create a new one", maxSessions)
+	}
+	return nil
+}
