@@ -6,7 +6,7 @@ var titles = map[Code]string{
 	CodeUnauthenticated:     "Not authenticated",
 	CodeForbidden:           "Not allowed",
 	CodeNotFound:            "Not found",
-	CodeMethod:              "Another method is served here",
+	CodeMethod:              "Method not allowed",
 	CodeConflict:            "The state does not allow it",
 	CodeIdempotencyMismatch: "The Idempotency-Key belongs to another request",
 	CodeTooLarge:            "Too large",
