@@ -110,6 +110,11 @@ func TestErrorsCrossWithTheirCode(t *testing.T) {
 			t.Errorf("%v came as %v", want, got)
 		}
 	}
+	for err, want := range map[error]space.Code{context.DeadlineExceeded: space.CodeTimeout, context.Canceled: space.CodeUnavailable} {
+		if got := space.CodeOf(FromConnect(ToConnect(err))); got != want {
+			t.Errorf("%v came as %q", err, got)
+		}
+	}
 	if got := FromConnect(ToConnect(errors.New("secret"))); space.CodeOf(got) != space.CodeInternal || errors.Is(got, errors.New("secret")) {
 		t.Error(got)
 	}

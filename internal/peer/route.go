@@ -38,7 +38,7 @@ func RouteMessage(r space.Route) *routev1.Route {
 	}}
 }
 
-// ErrorMessage writes an error for the wire; a cause that isn't a space.Error is internal and its text stays here.
+// ErrorMessage writes an error for the wire; a cause that isn't a space.Error is a timeout, cut off or internal, and its text stays here.
 func ErrorMessage(err error) *routev1.Error {
 	if err == nil {
 		return nil
@@ -60,7 +60,8 @@ func ToConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	out := connect.NewError(connectCode(space.CodeOf(err)), asError(err))
+	e := asError(err)
+	out := connect.NewError(connectCode(e.Code), e)
 	if detail, derr := connect.NewErrorDetail(ErrorMessage(err)); derr == nil {
 		out.AddDetail(detail)
 	}
@@ -95,10 +96,16 @@ func FromConnect(err error) error {
 
 func asError(err error) *space.Error {
 	var e *space.Error
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
 		return e
+	case errors.Is(err, context.DeadlineExceeded):
+		return &space.Error{Code: space.CodeTimeout, Message: "the call's deadline passed", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &space.Error{Code: space.CodeUnavailable, Message: "the call was cut off", Err: err}
+	default:
+		return &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause", Err: err}
 	}
-	return &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause", Err: err}
 }
 
 func connectCode(c space.Code) connect.Code {
