@@ -183,7 +183,7 @@ func (e *execution) openSessions() (*session.Set, error) {
 	}
 }
 
-// loadSessions opens the sessions, once.
+// loadSessions opens the sessions, once. Those of an execution that was lost are so before anybody can attach.
 func (e *execution) loadSessions() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,6 +193,9 @@ func (e *execution) loadSessions() error {
 	s, err := session.Open(e.file(sessionsName), e.cfg.Sessions, e.log)
 	if err != nil {
 		return err
+	}
+	if e.rec.State == space.ExecutionLost && e.rec.Error != nil {
+		s.Lose(e.rec.Error.space())
 	}
 	e.sessions = s
 	return nil

@@ -59,8 +59,10 @@ func (p *problem) err() error {
 	if p == nil {
 		return nil
 	}
-	return &space.Error{Code: p.Code, Message: p.Message}
+	return p.space()
 }
+
+func (p *problem) space() *space.Error { return &space.Error{Code: p.Code, Message: p.Message} }
 
 func readRecord(dir string) (record, error) {
 	var r record

@@ -25,17 +25,10 @@ func (e *execution) finishEnding(ctx context.Context) {
 
 // readEnded makes the output of a lost execution readable again after a restart.
 func (e *execution) readEnded() error {
-	r := e.report()
-	if r.State != space.ExecutionLost {
+	if e.report().State != space.ExecutionLost {
 		return nil
 	}
-	if err := e.loadSessions(); err != nil {
-		return err
-	}
-	var why *space.Error
-	errors.As(r.Err, &why)
-	e.sessions.Lose(why)
-	return nil
+	return e.loadSessions()
 }
 
 // demolish removes the execution with all that it has, until nothing is left or ctx ends.
