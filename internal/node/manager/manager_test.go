@@ -213,6 +213,28 @@ func TestHostIsRestarted(t *testing.T) {
 	}
 }
 
+// TestHostDiesWhileItMakesAMachine must not be taken for a refusal.
+func TestHostDiesWhileItMakesAMachine(t *testing.T) {
+	r := newRig(t)
+	begun, first := make(chan struct{}), true
+	r.host.at = func(ctx context.Context, s, _ string) {
+		if first {
+			first = false
+			close(begun)
+			<-ctx.Done()
+		}
+	}
+	e := newRoute()
+	r.control.want(e)
+	<-begun
+	r.cutHost()
+	r.serveHost(t)
+	r.control.hears(t, e, space.ExecutionRunning)
+	if n := r.host.count(r.host.created, e); n != 1 {
+		t.Errorf("made %d times", n)
+	}
+}
+
 func TestIncompleteUntilTheHostIsHeard(t *testing.T) {
 	r := newRig(t)
 	e := r.running(t)
