@@ -13,16 +13,20 @@ const awaitEach = 30 * time.Second
 
 // GetOperation returns an operation; it waits up to the given time, at most 5 minutes, for it to end. An operation that failed is no error here.
 func (c *Client) GetOperation(ctx context.Context, id string, wait time.Duration) (Operation, error) {
-	p := &gen.GetOperationParams{}
-	if wait > 0 {
-		w := fmt.Sprintf("%dms", wait.Milliseconds())
-		p.Wait = &w
-	}
-	op, err := decode[Operation](c.api.GetOperation(ctx, id, p))
+	op, err := decode[Operation](c.api.GetOperation(ctx, id, &gen.GetOperationParams{Wait: waitParameter(wait)}))
 	if err != nil {
 		return Operation{}, fmt.Errorf("get operation %s: %w", id, err)
 	}
 	return op, nil
+}
+
+// waitParameter writes how long a server is asked to hold its answer; nil: not at all.
+func waitParameter(d time.Duration) *gen.Wait {
+	if d <= 0 {
+		return nil
+	}
+	w := fmt.Sprintf("%dms", d.Milliseconds())
+	return &w
 }
 
 // Await waits until an operation has ended, and returns its error, an *Error, if it failed.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
 // CreateSandbox creates a sandbox and waits until it runs. When the context ends first, the sandbox may exist: see BeginCreateSandbox.
 func (c *Client) CreateSandbox(ctx context.Context, in SandboxCreate) (Sandbox, error) {
-	op, err := c.BeginCreateSandbox(ctx, in)
+	op, err := c.createSandbox(ctx, in, awaitEach)
 	if err != nil {
 		return Sandbox{}, err
 	}
@@ -23,7 +24,12 @@ func (c *Client) CreateSandbox(ctx context.Context, in SandboxCreate) (Sandbox, 
 
 // BeginCreateSandbox orders a sandbox and returns the operation at once; its Sandbox has the id.
 func (c *Client) BeginCreateSandbox(ctx context.Context, in SandboxCreate) (Operation, error) {
-	op, err := decode[Operation](c.api.CreateSandbox(ctx, &gen.CreateSandboxParams{IdempotencyKey: idempotencyKey()}, in))
+	return c.createSandbox(ctx, in, 0)
+}
+
+func (c *Client) createSandbox(ctx context.Context, in SandboxCreate, wait time.Duration) (Operation, error) {
+	p := &gen.CreateSandboxParams{IdempotencyKey: idempotencyKey(), Wait: waitParameter(wait)}
+	op, err := decode[Operation](c.api.CreateSandbox(ctx, p, in))
 	if err != nil {
 		return Operation{}, fmt.Errorf("create sandbox from %s: %w", in.Template, err)
 	}
@@ -65,7 +71,7 @@ func (c *Client) ListSandboxes(ctx context.Context) iter.Seq2[Sandbox, error] {
 
 // DeleteSandbox deletes a sandbox, in any state, and waits until nothing of it is left.
 func (c *Client) DeleteSandbox(ctx context.Context, id string) error {
-	op, err := decode[Operation](c.api.DeleteSandbox(ctx, id, &gen.DeleteSandboxParams{}))
+	op, err := decode[Operation](c.api.DeleteSandbox(ctx, id, &gen.DeleteSandboxParams{Wait: waitParameter(awaitEach)}))
 	if err == nil {
 		_, err = c.Await(ctx, op)
 	}
