@@ -66,9 +66,19 @@ func namespace(t *testing.T, pid int, ns string) string {
 func testRoot(t *testing.T, pid int) {
 	t.Helper()
 	root := fmt.Sprintf("/proc/%d/root", pid)
-	for _, hidden := range []string{"/etc/shadow", "/etc/passwd", "/root", "/proc/1", "/sys/kernel", instance.Root, "/run/space", "/dev/kvm", "/home"} {
+	for _, hidden := range []string{"/etc/shadow", "/etc/passwd", "/root", "/sys/kernel", instance.Root, "/run/space", "/dev/kvm", "/home"} {
 		if _, err := os.Stat(root + hidden); err == nil {
 			t.Errorf("the VMM sees %s", hidden)
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		f := strings.Fields(line)
+		if f[2] == "proc" && !(strings.Contains(f[3], "hidepid=invisible") && strings.Contains(f[3], "subset=pid")) {
+			t.Errorf("the VMM's /proc shows more than itself: %s", line)
 		}
 	}
 	for _, dir := range []string{"/", "/usr", "/dev"} {
