@@ -21,6 +21,7 @@ const (
 	PrefixProject   Prefix = "prj"
 	PrefixKey       Prefix = "key"
 	PrefixRequest   Prefix = "req"
+	PrefixToken     Prefix = "tok" // of a sandbox; the secret itself has another form
 )
 
 // idBytes is the entropy of an id: 128 bits. Ids aren't secrets and nothing trusts them; the size only rules out collisions.

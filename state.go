@@ -33,7 +33,7 @@ var transitions = map[State][]State{
 	StateSuspended:  {StateRestoring, StateStopping, StateDeleting},
 	StateRestoring:  {StateRunning, StateSuspended, StateLost, StateDeleting},
 	StateStopping:   {StateStopped, StateLost, StateDeleting},
-	StateStopped:    {StateStarting, StateRestoring, StateDeleting},
+	StateStopped:    {StateStarting, StateRestoring, StateLost, StateDeleting},
 	StateStarting:   {StateRunning, StateStopped, StateLost, StateDeleting},
 	StateFailed:     {StateDeleting},
 	StateLost:       {StateStarting, StateRestoring, StateDeleting},
@@ -79,6 +79,7 @@ const (
 	ExecutionPending ExecutionState = "pending" // ordered, not seen on the node yet
 	ExecutionRunning ExecutionState = "running" // the guest has acknowledged clock and seed
 	ExecutionFailed  ExecutionState = "failed"  // never came to run; its error says why
-	ExecutionLost    ExecutionState = "lost"    // ran, and is gone without having been told to go
+	ExecutionStopped ExecutionState = "stopped" // its machine has ended, its disk is kept
+	ExecutionLost    ExecutionState = "lost"    // ran, and is gone without having been told to go; its disk may have survived
 	ExecutionGone    ExecutionState = "gone"    // removed on order, nothing of it is left on the node
 )

@@ -763,7 +763,9 @@ type EnsureExecution struct {
 	// The shape may differ from the template's. One that has no snapshot boots from the template's disk, made as large as asked, and is
 	// snapshotted for the next time.
 	Shape *Shape `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`
-	// disk_of names a stopped or lost execution of the same sandbox on this node. Its disk is taken over, and the machine boots from it.
+	// disk_of names a stopped or lost execution of the same sandbox on this node: the machine boots from its disk. Whatever goes wrong before the
+	// new execution runs, the old one keeps its disk, is reported as before and can be named again; the new one is reported as failed. Once the
+	// new one runs, the old one is removed by an order of its own.
 	DiskOf        string `protobuf:"bytes,4,opt,name=disk_of,json=diskOf,proto3" json:"disk_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
