@@ -125,7 +125,7 @@ func (r *run) measure(ctx context.Context) (report, error) {
 	var ours, bare lives
 	for n := range r.rounds {
 		log.Printf("round %d of %d", n+1, r.rounds)
-		b, err := r.bare(ctx)
+		b, err := r.bare(ctx, n == 0)
 		if err != nil {
 			return report{}, err
 		}
@@ -160,12 +160,12 @@ func (l *lives) add(m lives) {
 }
 
 // bare runs one life by hand.
-func (r *run) bare(ctx context.Context) (lives, error) {
+func (r *run) bare(ctx context.Context, line bool) (lives, error) {
 	t, err := r.client.GetTemplate(ctx, r.template)
 	if err != nil {
 		return lives{}, err
 	}
-	cmd := exec.CommandContext(ctx, "build/bare", "-rounds", "1", "-execs", fmt.Sprint(r.execs),
+	cmd := exec.CommandContext(ctx, "build/bare", "-rounds", "1", "-execs", fmt.Sprint(r.execs), fmt.Sprintf("-line=%t", line),
 		"-snapshot", filepath.Join(r.inst.Volume(), "templates", space.HostLabel(t.Id)), "-scratch", r.inst.Volume())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

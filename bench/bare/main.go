@@ -1,5 +1,5 @@
-// Command bare does by hand, from the same base snapshot, what the platform does for a sandbox: clone disk and memory, start QEMU, wait for
-// the guest's acknowledgement of clock and seed, run /bin/echo. It has a network namespace and a tap ready before it begins, no
+// Command bare does by hand, from the same base snapshot, what the platform does for a sandbox: clone the disk, start QEMU on the shared memory, wait for
+// the guest's acknowledgement of clock and seed, run /bin/echo. It has a network namespace, a tap and the sealed memory ready before it begins, no
 // jail, no API, no database. What the platform takes more than this is the platform's own cost.
 //
 // It prints the QEMU line that it used on stderr and one JSON object with its samples, in milliseconds, on stdout. It needs root, and the
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"os"
@@ -47,6 +48,7 @@ func main() {
 	flag.StringVar(&b.scratch, "scratch", "", "directory on the same file system for the clones")
 	flag.IntVar(&rounds, "rounds", 10, "how many sandboxes, one after the other")
 	flag.IntVar(&execs, "execs", 5, "how many warm commands in each")
+	flag.BoolVar(&b.line, "line", true, "show QEMU's command line")
 	flag.Parse()
 	out, err := measure(&b, rounds, execs)
 	if err != nil {
@@ -77,6 +79,8 @@ type bare struct {
 	machine           machine
 	namespace         string
 	tap               *os.File
+	memory            *os.File // the snapshot's memory, sealed: mapped privately by each machine, as the platform does it
+	line              bool     // show QEMU's line
 }
 
 // machine is what the manifest says of the snapshot's shape.
@@ -100,11 +104,35 @@ func (b *bare) prepare() error {
 	if out, err := exec.Command("ip", "netns", "add", b.namespace).CombinedOutput(); err != nil {
 		return fmt.Errorf("make a network namespace: %w: %s", err, out)
 	}
-	b.tap, err = openTap(b.namespace)
+	if b.tap, err = openTap(b.namespace); err == nil {
+		b.memory, err = sealed(filepath.Join(b.snapshot, "mem.img"))
+	}
 	if err != nil {
 		b.release()
 	}
 	return err
+}
+
+// sealed copies a file into memory that can be opened for writing, which QEMU before 8.2 insists on, but not be written.
+func sealed(path string) (*os.File, error) {
+	src, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	fd, err := unix.MemfdCreate("bare", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	dst := os.NewFile(uintptr(fd), "memory")
+	if _, err := io.Copy(dst, src); err != nil {
+		return nil, fmt.Errorf("copy %s: %w", path, err)
+	}
+	const seals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(dst.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return nil, fmt.Errorf("seal the memory: %w", err)
+	}
+	return dst, nil
 }
 
 func (b *bare) release() {
@@ -126,7 +154,7 @@ func (b *bare) round(n, execs int, s *samples) error {
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	qemu, l, err := b.create(ctx, dir, n == 0)
+	qemu, l, err := b.create(ctx, dir, b.line && n == 0)
 	if qemu != nil {
 		defer func() { qemu.Process.Kill(); qemu.Wait() }()
 	}
@@ -151,10 +179,8 @@ func (b *bare) round(n, execs int, s *samples) error {
 
 // create clones the snapshot and starts QEMU on the clone; it returns when the guest has acknowledged.
 func (b *bare) create(ctx context.Context, dir string, show bool) (*exec.Cmd, *link.Link, error) {
-	for _, name := range []string{"disk.img", "mem.img"} {
-		if err := clone(filepath.Join(b.snapshot, name), filepath.Join(dir, name)); err != nil {
-			return nil, nil, err
-		}
+	if err := clone(filepath.Join(b.snapshot, "disk.img"), filepath.Join(dir, "disk.img")); err != nil {
+		return nil, nil, err
 	}
 	state, err := os.Open(filepath.Join(b.snapshot, "state.bin"))
 	if err != nil {
@@ -171,8 +197,8 @@ func (b *bare) create(ctx context.Context, dir string, show bool) (*exec.Cmd, *l
 		return nil, nil, err
 	}
 	defer port.Close()
-	qemu := exec.Command("qemu-system-x86_64", b.line(dir)...)
-	qemu.ExtraFiles = []*os.File{monitor, port, b.tap, state} // 3, 4, 5, 6
+	qemu := exec.Command("qemu-system-x86_64", b.args(dir)...)
+	qemu.ExtraFiles = []*os.File{monitor, port, b.tap, state, b.memory} // 3, 4, 5, 6, 7
 	qemu.Stderr = os.Stderr
 	if show {
 		log.Print(strings.Join(qemu.Args, " "))
@@ -184,14 +210,14 @@ func (b *bare) create(ctx context.Context, dir string, show bool) (*exec.Cmd, *l
 	return qemu, l, err
 }
 
-// line is the machine of the base snapshot: its devices and their order must be those that it was saved with.
-func (b *bare) line(dir string) []string {
+// args is the machine of the base snapshot: its devices and their order must be those that it was saved with.
+func (b *bare) args(dir string) []string {
 	m := b.machine.VMM
 	return []string{
 		"-M", "microvm,acpi=on,ioapic2=off,rtc=on,isa-serial=off,memory-backend=ram,suppress-vmdesc=on",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-accel", "tcg,tb-size=128", "-cpu", m.CPU, "-smp", fmt.Sprint(m.VCPUs), "-m", fmt.Sprintf("%dB", m.MemoryBytes),
-		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=%s,merge=off,dump=off,share=off", m.MemoryBytes, filepath.Join(dir, "mem.img")),
+		"-object", fmt.Sprintf("memory-backend-file,id=ram,size=%d,mem-path=/proc/self/fd/7,merge=off,dump=off,share=off", m.MemoryBytes),
 		"-global", "virtio-mmio.force-legacy=false", "-global", "migration.send-configuration=off",
 		"-chardev", "socket,id=monitor,fd=3,server=on,wait=off", "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=link,fd=4,server=on,wait=off",
