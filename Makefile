@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo bench generate tools compiler
+.PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo check-generated bench generate tools compiler
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -36,7 +36,7 @@ purge: build ## remove every platform that this checkout made, with its data
 	@hack/purge
 
 test: ## all tests: unit, machines, whole platform; the last step is a demo in a fresh platform
-	@$(MAKE) --no-print-directory build setup unit vm-test e2e fresh-demo
+	@$(MAKE) --no-print-directory build setup check-generated unit vm-test e2e fresh-demo
 
 setup: build
 	@bin/space setup --instance $(TEST_INSTANCE)
@@ -60,6 +60,9 @@ fresh-demo: build
 
 bench: build ## measure, into build/bench.json
 	hack/bench
+
+check-generated: tools # committed generated code is what its sources say
+	hack/check-generated
 
 generate: tools ## regenerate api/gen and internal/postgres/db
 	hack/generate
