@@ -18,6 +18,7 @@ const (
 	CodeConflict            Code = "conflict"             // the state doesn't allow it
 	CodeIdempotencyMismatch Code = "idempotency_mismatch" // the same Idempotency-Key with another body
 	CodeTooLarge            Code = "too_large"            // a body or field over its limit
+	CodeRange               Code = "range_unsatisfiable"  // a file has no bytes where the Range asks for them
 	CodeShapeUnavailable    Code = "shape_unavailable"    // the template has no snapshot of that shape
 	CodeTemplateNotReady    Code = "template_not_ready"   // the template is being built, or its build failed
 	CodeQuotaExceeded       Code = "quota_exceeded"       // the project's quota is used up
@@ -43,6 +44,7 @@ var httpStatus = map[Code]int{
 	CodeConflict:            409,
 	CodeIdempotencyMismatch: 409,
 	CodeTooLarge:            413,
+	CodeRange:               416,
 	CodeShapeUnavailable:    422,
 	CodeTemplateNotReady:    409,
 	CodeQuotaExceeded:       429,

@@ -21,6 +21,7 @@ const (
 	PrefixProject   Prefix = "prj"
 	PrefixKey       Prefix = "key"
 	PrefixRequest   Prefix = "req"
+	PrefixUpload    Prefix = "upl"
 	PrefixToken     Prefix = "tok" // of a sandbox; the secret itself has another form
 )
 

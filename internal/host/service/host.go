@@ -37,6 +37,8 @@ type Templates interface {
 
 // Host implements both services.
 type Host struct {
+	hostv1connect.UnimplementedHostServiceHandler
+
 	Executions Executions
 	Templates  Templates
 	Facts      *controlv1.NodeFacts

@@ -193,6 +193,86 @@ func (*RemoveExecutionResponse) Descriptor() ([]byte, []int) {
 	return file_host_v1_host_proto_rawDescGZIP(), []int{3}
 }
 
+type StopExecutionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.StopExecution      `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopExecutionRequest) Reset() {
+	*x = StopExecutionRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopExecutionRequest) ProtoMessage() {}
+
+func (x *StopExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopExecutionRequest.ProtoReflect.Descriptor instead.
+func (*StopExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *StopExecutionRequest) GetOrder() *v1.StopExecution {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type StopExecutionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopExecutionResponse) Reset() {
+	*x = StopExecutionResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopExecutionResponse) ProtoMessage() {}
+
+func (x *StopExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopExecutionResponse.ProtoReflect.Descriptor instead.
+func (*StopExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{5}
+}
+
 type EnsureTemplateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *v1.EnsureTemplate     `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -202,7 +282,7 @@ type EnsureTemplateRequest struct {
 
 func (x *EnsureTemplateRequest) Reset() {
 	*x = EnsureTemplateRequest{}
-	mi := &file_host_v1_host_proto_msgTypes[4]
+	mi := &file_host_v1_host_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -214,7 +294,7 @@ func (x *EnsureTemplateRequest) String() string {
 func (*EnsureTemplateRequest) ProtoMessage() {}
 
 func (x *EnsureTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[4]
+	mi := &file_host_v1_host_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -227,7 +307,7 @@ func (x *EnsureTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplateRequest.ProtoReflect.Descriptor instead.
 func (*EnsureTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{4}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EnsureTemplateRequest) GetOrder() *v1.EnsureTemplate {
@@ -245,7 +325,7 @@ type EnsureTemplateResponse struct {
 
 func (x *EnsureTemplateResponse) Reset() {
 	*x = EnsureTemplateResponse{}
-	mi := &file_host_v1_host_proto_msgTypes[5]
+	mi := &file_host_v1_host_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -257,7 +337,7 @@ func (x *EnsureTemplateResponse) String() string {
 func (*EnsureTemplateResponse) ProtoMessage() {}
 
 func (x *EnsureTemplateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[5]
+	mi := &file_host_v1_host_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -270,7 +350,167 @@ func (x *EnsureTemplateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplateResponse.ProtoReflect.Descriptor instead.
 func (*EnsureTemplateResponse) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{5}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{7}
+}
+
+type RemoveTemplateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.RemoveTemplate     `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTemplateRequest) Reset() {
+	*x = RemoveTemplateRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTemplateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTemplateRequest) ProtoMessage() {}
+
+func (x *RemoveTemplateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTemplateRequest.ProtoReflect.Descriptor instead.
+func (*RemoveTemplateRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RemoveTemplateRequest) GetOrder() *v1.RemoveTemplate {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type RemoveTemplateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveTemplateResponse) Reset() {
+	*x = RemoveTemplateResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveTemplateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveTemplateResponse) ProtoMessage() {}
+
+func (x *RemoveTemplateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveTemplateResponse.ProtoReflect.Descriptor instead.
+func (*RemoveTemplateResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{9}
+}
+
+type AcknowledgeLogsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Received      map[string]uint64      `protobuf:"bytes,1,rep,name=received,proto3" json:"received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcknowledgeLogsRequest) Reset() {
+	*x = AcknowledgeLogsRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcknowledgeLogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcknowledgeLogsRequest) ProtoMessage() {}
+
+func (x *AcknowledgeLogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcknowledgeLogsRequest.ProtoReflect.Descriptor instead.
+func (*AcknowledgeLogsRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *AcknowledgeLogsRequest) GetReceived() map[string]uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return nil
+}
+
+type AcknowledgeLogsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcknowledgeLogsResponse) Reset() {
+	*x = AcknowledgeLogsResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcknowledgeLogsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcknowledgeLogsResponse) ProtoMessage() {}
+
+func (x *AcknowledgeLogsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcknowledgeLogsResponse.ProtoReflect.Descriptor instead.
+func (*AcknowledgeLogsResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
 type WatchRequest struct {
@@ -281,7 +521,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_host_v1_host_proto_msgTypes[6]
+	mi := &file_host_v1_host_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -293,7 +533,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[6]
+	mi := &file_host_v1_host_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -306,12 +546,12 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{12}
 }
 
 type WatchResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Executions    []*v1.ExecutionReport  `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	Executions    []*v1.ExecutionReport  `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"` // with usage, which alone is told at most every 5 s
 	Templates     []*v1.TemplateReport   `protobuf:"bytes,2,rep,name=templates,proto3" json:"templates,omitempty"`
 	Facts         *v1.NodeFacts          `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -320,7 +560,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_host_v1_host_proto_msgTypes[7]
+	mi := &file_host_v1_host_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -332,7 +572,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[7]
+	mi := &file_host_v1_host_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -345,7 +585,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WatchResponse) GetExecutions() []*v1.ExecutionReport {
@@ -380,21 +620,36 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\x06report\x18\x01 \x01(\v2!.space.control.v1.ExecutionReportR\x06report\"E\n" +
 	"\x16RemoveExecutionRequest\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\"\x19\n" +
-	"\x17RemoveExecutionResponse\"O\n" +
+	"\x17RemoveExecutionResponse\"M\n" +
+	"\x14StopExecutionRequest\x125\n" +
+	"\x05order\x18\x01 \x01(\v2\x1f.space.control.v1.StopExecutionR\x05order\"\x17\n" +
+	"\x15StopExecutionResponse\"O\n" +
 	"\x15EnsureTemplateRequest\x126\n" +
 	"\x05order\x18\x01 \x01(\v2 .space.control.v1.EnsureTemplateR\x05order\"\x18\n" +
-	"\x16EnsureTemplateResponse\"\x0e\n" +
+	"\x16EnsureTemplateResponse\"O\n" +
+	"\x15RemoveTemplateRequest\x126\n" +
+	"\x05order\x18\x01 \x01(\v2 .space.control.v1.RemoveTemplateR\x05order\"\x18\n" +
+	"\x16RemoveTemplateResponse\"\xa6\x01\n" +
+	"\x16AcknowledgeLogsRequest\x12O\n" +
+	"\breceived\x18\x01 \x03(\v23.space.host.v1.AcknowledgeLogsRequest.ReceivedEntryR\breceived\x1a;\n" +
+	"\rReceivedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x19\n" +
+	"\x17AcknowledgeLogsResponse\"\x0e\n" +
 	"\fWatchRequest\"\xc5\x01\n" +
 	"\rWatchResponse\x12A\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2!.space.control.v1.ExecutionReportR\n" +
 	"executions\x12>\n" +
 	"\ttemplates\x18\x02 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
-	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts2\xf6\x02\n" +
+	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts2\x93\x05\n" +
 	"\vHostService\x12`\n" +
 	"\x0fEnsureExecution\x12%.space.host.v1.EnsureExecutionRequest\x1a&.space.host.v1.EnsureExecutionResponse\x12`\n" +
 	"\x0fRemoveExecution\x12%.space.host.v1.RemoveExecutionRequest\x1a&.space.host.v1.RemoveExecutionResponse\x12]\n" +
-	"\x0eEnsureTemplate\x12$.space.host.v1.EnsureTemplateRequest\x1a%.space.host.v1.EnsureTemplateResponse\x12D\n" +
+	"\x0eEnsureTemplate\x12$.space.host.v1.EnsureTemplateRequest\x1a%.space.host.v1.EnsureTemplateResponse\x12Z\n" +
+	"\rStopExecution\x12#.space.host.v1.StopExecutionRequest\x1a$.space.host.v1.StopExecutionResponse\x12]\n" +
+	"\x0eRemoveTemplate\x12$.space.host.v1.RemoveTemplateRequest\x1a%.space.host.v1.RemoveTemplateResponse\x12`\n" +
+	"\x0fAcknowledgeLogs\x12%.space.host.v1.AcknowledgeLogsRequest\x1a&.space.host.v1.AcknowledgeLogsResponse\x12D\n" +
 	"\x05Watch\x12\x1b.space.host.v1.WatchRequest\x1a\x1c.space.host.v1.WatchResponse0\x01B8Z6github.com/space-platform/space/api/gen/host/v1;hostv1b\x06proto3"
 
 var (
@@ -409,44 +664,62 @@ func file_host_v1_host_proto_rawDescGZIP() []byte {
 	return file_host_v1_host_proto_rawDescData
 }
 
-var file_host_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_host_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_host_v1_host_proto_goTypes = []any{
 	(*EnsureExecutionRequest)(nil),  // 0: space.host.v1.EnsureExecutionRequest
 	(*EnsureExecutionResponse)(nil), // 1: space.host.v1.EnsureExecutionResponse
 	(*RemoveExecutionRequest)(nil),  // 2: space.host.v1.RemoveExecutionRequest
 	(*RemoveExecutionResponse)(nil), // 3: space.host.v1.RemoveExecutionResponse
-	(*EnsureTemplateRequest)(nil),   // 4: space.host.v1.EnsureTemplateRequest
-	(*EnsureTemplateResponse)(nil),  // 5: space.host.v1.EnsureTemplateResponse
-	(*WatchRequest)(nil),            // 6: space.host.v1.WatchRequest
-	(*WatchResponse)(nil),           // 7: space.host.v1.WatchResponse
-	(*v1.EnsureExecution)(nil),      // 8: space.control.v1.EnsureExecution
-	(*v1.ExecutionReport)(nil),      // 9: space.control.v1.ExecutionReport
-	(*v11.Route)(nil),               // 10: space.route.v1.Route
-	(*v1.EnsureTemplate)(nil),       // 11: space.control.v1.EnsureTemplate
-	(*v1.TemplateReport)(nil),       // 12: space.control.v1.TemplateReport
-	(*v1.NodeFacts)(nil),            // 13: space.control.v1.NodeFacts
+	(*StopExecutionRequest)(nil),    // 4: space.host.v1.StopExecutionRequest
+	(*StopExecutionResponse)(nil),   // 5: space.host.v1.StopExecutionResponse
+	(*EnsureTemplateRequest)(nil),   // 6: space.host.v1.EnsureTemplateRequest
+	(*EnsureTemplateResponse)(nil),  // 7: space.host.v1.EnsureTemplateResponse
+	(*RemoveTemplateRequest)(nil),   // 8: space.host.v1.RemoveTemplateRequest
+	(*RemoveTemplateResponse)(nil),  // 9: space.host.v1.RemoveTemplateResponse
+	(*AcknowledgeLogsRequest)(nil),  // 10: space.host.v1.AcknowledgeLogsRequest
+	(*AcknowledgeLogsResponse)(nil), // 11: space.host.v1.AcknowledgeLogsResponse
+	(*WatchRequest)(nil),            // 12: space.host.v1.WatchRequest
+	(*WatchResponse)(nil),           // 13: space.host.v1.WatchResponse
+	nil,                             // 14: space.host.v1.AcknowledgeLogsRequest.ReceivedEntry
+	(*v1.EnsureExecution)(nil),      // 15: space.control.v1.EnsureExecution
+	(*v1.ExecutionReport)(nil),      // 16: space.control.v1.ExecutionReport
+	(*v11.Route)(nil),               // 17: space.route.v1.Route
+	(*v1.StopExecution)(nil),        // 18: space.control.v1.StopExecution
+	(*v1.EnsureTemplate)(nil),       // 19: space.control.v1.EnsureTemplate
+	(*v1.RemoveTemplate)(nil),       // 20: space.control.v1.RemoveTemplate
+	(*v1.TemplateReport)(nil),       // 21: space.control.v1.TemplateReport
+	(*v1.NodeFacts)(nil),            // 22: space.control.v1.NodeFacts
 }
 var file_host_v1_host_proto_depIdxs = []int32{
-	8,  // 0: space.host.v1.EnsureExecutionRequest.order:type_name -> space.control.v1.EnsureExecution
-	9,  // 1: space.host.v1.EnsureExecutionResponse.report:type_name -> space.control.v1.ExecutionReport
-	10, // 2: space.host.v1.RemoveExecutionRequest.route:type_name -> space.route.v1.Route
-	11, // 3: space.host.v1.EnsureTemplateRequest.order:type_name -> space.control.v1.EnsureTemplate
-	9,  // 4: space.host.v1.WatchResponse.executions:type_name -> space.control.v1.ExecutionReport
-	12, // 5: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
-	13, // 6: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
-	0,  // 7: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
-	2,  // 8: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
-	4,  // 9: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
-	6,  // 10: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
-	1,  // 11: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
-	3,  // 12: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
-	5,  // 13: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
-	7,  // 14: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
-	11, // [11:15] is the sub-list for method output_type
-	7,  // [7:11] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	15, // 0: space.host.v1.EnsureExecutionRequest.order:type_name -> space.control.v1.EnsureExecution
+	16, // 1: space.host.v1.EnsureExecutionResponse.report:type_name -> space.control.v1.ExecutionReport
+	17, // 2: space.host.v1.RemoveExecutionRequest.route:type_name -> space.route.v1.Route
+	18, // 3: space.host.v1.StopExecutionRequest.order:type_name -> space.control.v1.StopExecution
+	19, // 4: space.host.v1.EnsureTemplateRequest.order:type_name -> space.control.v1.EnsureTemplate
+	20, // 5: space.host.v1.RemoveTemplateRequest.order:type_name -> space.control.v1.RemoveTemplate
+	14, // 6: space.host.v1.AcknowledgeLogsRequest.received:type_name -> space.host.v1.AcknowledgeLogsRequest.ReceivedEntry
+	16, // 7: space.host.v1.WatchResponse.executions:type_name -> space.control.v1.ExecutionReport
+	21, // 8: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
+	22, // 9: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
+	0,  // 10: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
+	2,  // 11: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
+	6,  // 12: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
+	4,  // 13: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
+	8,  // 14: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
+	10, // 15: space.host.v1.HostService.AcknowledgeLogs:input_type -> space.host.v1.AcknowledgeLogsRequest
+	12, // 16: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
+	1,  // 17: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
+	3,  // 18: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
+	7,  // 19: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
+	5,  // 20: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
+	9,  // 21: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
+	11, // 22: space.host.v1.HostService.AcknowledgeLogs:output_type -> space.host.v1.AcknowledgeLogsResponse
+	13, // 23: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
+	17, // [17:24] is the sub-list for method output_type
+	10, // [10:17] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_host_v1_host_proto_init() }
@@ -460,7 +733,7 @@ func file_host_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_host_v1_host_proto_rawDesc), len(file_host_v1_host_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

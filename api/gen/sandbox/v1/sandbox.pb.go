@@ -1154,11 +1154,15 @@ func (x *Resize) GetCols() uint32 {
 	return 0
 }
 
+// Stdin is an upload, appended at offset of the session's whole stdin (what it was created with included) → received. Bytes that were received
+// already are ignored; an offset beyond what was received is an invalid_request of the field offset. With append they go to the end, wherever that is: for
+// terminals into which several clients type. No bytes are fine: then the answer tells how much there is.
 type Stdin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Offset        uint64                 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	Close         bool                   `protobuf:"varint,3,opt,name=close,proto3" json:"close,omitempty"`
+	Append        bool                   `protobuf:"varint,4,opt,name=append,proto3" json:"append,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1210,6 +1214,13 @@ func (x *Stdin) GetOffset() uint64 {
 func (x *Stdin) GetClose() bool {
 	if x != nil {
 		return x.Close
+	}
+	return false
+}
+
+func (x *Stdin) GetAppend() bool {
+	if x != nil {
+		return x.Append
 	}
 	return false
 }
@@ -1543,7 +1554,8 @@ type Entry struct {
 	Owner         string                 `protobuf:"bytes,7,opt,name=owner,proto3" json:"owner,omitempty"` // names, when the guest knows them
 	Group         string                 `protobuf:"bytes,8,opt,name=group,proto3" json:"group,omitempty"`
 	Modified      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=modified,proto3" json:"modified,omitempty"`
-	Target        string                 `protobuf:"bytes,10,opt,name=target,proto3" json:"target,omitempty"` // of a symlink
+	Target        string                 `protobuf:"bytes,10,opt,name=target,proto3" json:"target,omitempty"`    // of a symlink
+	Created       bool                   `protobuf:"varint,11,opt,name=created,proto3" json:"created,omitempty"` // in the answer to a write: there was no file before
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1646,6 +1658,13 @@ func (x *Entry) GetTarget() string {
 		return x.Target
 	}
 	return ""
+}
+
+func (x *Entry) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
 }
 
 type Entries struct {
@@ -2187,11 +2206,12 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x06Resize\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
-	"\x04cols\x18\x03 \x01(\rR\x04cols\"O\n" +
+	"\x04cols\x18\x03 \x01(\rR\x04cols\"g\n" +
 	"\x05Stdin\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x14\n" +
-	"\x05close\x18\x03 \x01(\bR\x05close\"\t\n" +
+	"\x05close\x18\x03 \x01(\bR\x05close\x12\x16\n" +
+	"\x06append\x18\x04 \x01(\bR\x06append\"\t\n" +
 	"\aFigures\"\xc1\x03\n" +
 	"\fCallResponse\x12/\n" +
 	"\x05entry\x18\x01 \x01(\v2\x17.space.sandbox.v1.EntryH\x00R\x05entry\x125\n" +
@@ -2208,7 +2228,7 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x05Ready\":\n" +
 	"\bUnpacked\x12\x18\n" +
 	"\aentries\x18\x01 \x01(\x04R\aentries\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xf7\x01\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\x91\x02\n" +
 	"\x05Entry\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
@@ -2220,7 +2240,8 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x05group\x18\b \x01(\tR\x05group\x126\n" +
 	"\bmodified\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bmodified\x12\x16\n" +
 	"\x06target\x18\n" +
-	" \x01(\tR\x06target\"Z\n" +
+	" \x01(\tR\x06target\x12\x18\n" +
+	"\acreated\x18\v \x01(\bR\acreated\"Z\n" +
 	"\aEntries\x121\n" +
 	"\aentries\x18\x01 \x03(\v2\x17.space.sandbox.v1.EntryR\aentries\x12\x1c\n" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"/\n" +

@@ -63,7 +63,7 @@ type ControlServiceClient interface {
 	// The call hangs while there is nothing to order, for at most max_hang. A caller whose own state changes cancels the hanging
 	// call and calls anew. Everything in it is a full statement, so any call may be lost or repeated.
 	Synchronize(context.Context, *connect.Request[v1.SynchronizeRequest]) (*connect.Response[v1.SynchronizeResponse], error)
-	// ResolveAttachment turns an attachment token into a route and the session to attach to. Called by the edge for each attach.
+	// ResolveAttachment turns an attachment token, or a token of the session's sandbox, into a route and the session to attach to. Called by the edge for each attach.
 	// It fixes the session to the sandbox's current execution the first time.
 	// Errors: unauthenticated, forbidden (another session's token), token_expired, session_lost, execution_lost, conflict (the sandbox does
 	// not run yet), unavailable.
@@ -118,7 +118,7 @@ type ControlServiceHandler interface {
 	// The call hangs while there is nothing to order, for at most max_hang. A caller whose own state changes cancels the hanging
 	// call and calls anew. Everything in it is a full statement, so any call may be lost or repeated.
 	Synchronize(context.Context, *connect.Request[v1.SynchronizeRequest]) (*connect.Response[v1.SynchronizeResponse], error)
-	// ResolveAttachment turns an attachment token into a route and the session to attach to. Called by the edge for each attach.
+	// ResolveAttachment turns an attachment token, or a token of the session's sandbox, into a route and the session to attach to. Called by the edge for each attach.
 	// It fixes the session to the sandbox's current execution the first time.
 	// Errors: unauthenticated, forbidden (another session's token), token_expired, session_lost, execution_lost, conflict (the sandbox does
 	// not run yet), unavailable.

@@ -44,6 +44,15 @@ const (
 	// HostServiceEnsureTemplateProcedure is the fully-qualified name of the HostService's
 	// EnsureTemplate RPC.
 	HostServiceEnsureTemplateProcedure = "/space.host.v1.HostService/EnsureTemplate"
+	// HostServiceStopExecutionProcedure is the fully-qualified name of the HostService's StopExecution
+	// RPC.
+	HostServiceStopExecutionProcedure = "/space.host.v1.HostService/StopExecution"
+	// HostServiceRemoveTemplateProcedure is the fully-qualified name of the HostService's
+	// RemoveTemplate RPC.
+	HostServiceRemoveTemplateProcedure = "/space.host.v1.HostService/RemoveTemplate"
+	// HostServiceAcknowledgeLogsProcedure is the fully-qualified name of the HostService's
+	// AcknowledgeLogs RPC.
+	HostServiceAcknowledgeLogsProcedure = "/space.host.v1.HostService/AcknowledgeLogs"
 	// HostServiceWatchProcedure is the fully-qualified name of the HostService's Watch RPC.
 	HostServiceWatchProcedure = "/space.host.v1.HostService/Watch"
 )
@@ -59,6 +68,14 @@ type HostServiceClient interface {
 	// EnsureTemplate starts the build of a template unless it exists or is being built, and returns at once; Watch tells its progress.
 	// A failed build starts anew.
 	EnsureTemplate(context.Context, *connect.Request[v1.EnsureTemplateRequest]) (*connect.Response[v1.EnsureTemplateResponse], error)
+	// StopExecution returns when the guest's files are written out, its machine has ended and the disk is kept; Watch tells it as stopped
+	// from then on. Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
+	StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error)
+	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
+	// Errors: conflict (an execution or another template needs it).
+	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
+	// AcknowledgeLogs says which lines of builds' logs the control plane has: Watch doesn't repeat them. Unknown templates are ignored.
+	AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error)
 	// Watch sends the complete status at once and again after each change, coalesced. It ends when the host stops.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 }
@@ -92,6 +109,24 @@ func NewHostServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(hostServiceMethods.ByName("EnsureTemplate")),
 			connect.WithClientOptions(opts...),
 		),
+		stopExecution: connect.NewClient[v1.StopExecutionRequest, v1.StopExecutionResponse](
+			httpClient,
+			baseURL+HostServiceStopExecutionProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("StopExecution")),
+			connect.WithClientOptions(opts...),
+		),
+		removeTemplate: connect.NewClient[v1.RemoveTemplateRequest, v1.RemoveTemplateResponse](
+			httpClient,
+			baseURL+HostServiceRemoveTemplateProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("RemoveTemplate")),
+			connect.WithClientOptions(opts...),
+		),
+		acknowledgeLogs: connect.NewClient[v1.AcknowledgeLogsRequest, v1.AcknowledgeLogsResponse](
+			httpClient,
+			baseURL+HostServiceAcknowledgeLogsProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("AcknowledgeLogs")),
+			connect.WithClientOptions(opts...),
+		),
 		watch: connect.NewClient[v1.WatchRequest, v1.WatchResponse](
 			httpClient,
 			baseURL+HostServiceWatchProcedure,
@@ -106,6 +141,9 @@ type hostServiceClient struct {
 	ensureExecution *connect.Client[v1.EnsureExecutionRequest, v1.EnsureExecutionResponse]
 	removeExecution *connect.Client[v1.RemoveExecutionRequest, v1.RemoveExecutionResponse]
 	ensureTemplate  *connect.Client[v1.EnsureTemplateRequest, v1.EnsureTemplateResponse]
+	stopExecution   *connect.Client[v1.StopExecutionRequest, v1.StopExecutionResponse]
+	removeTemplate  *connect.Client[v1.RemoveTemplateRequest, v1.RemoveTemplateResponse]
+	acknowledgeLogs *connect.Client[v1.AcknowledgeLogsRequest, v1.AcknowledgeLogsResponse]
 	watch           *connect.Client[v1.WatchRequest, v1.WatchResponse]
 }
 
@@ -124,6 +162,21 @@ func (c *hostServiceClient) EnsureTemplate(ctx context.Context, req *connect.Req
 	return c.ensureTemplate.CallUnary(ctx, req)
 }
 
+// StopExecution calls space.host.v1.HostService.StopExecution.
+func (c *hostServiceClient) StopExecution(ctx context.Context, req *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error) {
+	return c.stopExecution.CallUnary(ctx, req)
+}
+
+// RemoveTemplate calls space.host.v1.HostService.RemoveTemplate.
+func (c *hostServiceClient) RemoveTemplate(ctx context.Context, req *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error) {
+	return c.removeTemplate.CallUnary(ctx, req)
+}
+
+// AcknowledgeLogs calls space.host.v1.HostService.AcknowledgeLogs.
+func (c *hostServiceClient) AcknowledgeLogs(ctx context.Context, req *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error) {
+	return c.acknowledgeLogs.CallUnary(ctx, req)
+}
+
 // Watch calls space.host.v1.HostService.Watch.
 func (c *hostServiceClient) Watch(ctx context.Context, req *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error) {
 	return c.watch.CallServerStream(ctx, req)
@@ -140,6 +193,14 @@ type HostServiceHandler interface {
 	// EnsureTemplate starts the build of a template unless it exists or is being built, and returns at once; Watch tells its progress.
 	// A failed build starts anew.
 	EnsureTemplate(context.Context, *connect.Request[v1.EnsureTemplateRequest]) (*connect.Response[v1.EnsureTemplateResponse], error)
+	// StopExecution returns when the guest's files are written out, its machine has ended and the disk is kept; Watch tells it as stopped
+	// from then on. Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
+	StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error)
+	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
+	// Errors: conflict (an execution or another template needs it).
+	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
+	// AcknowledgeLogs says which lines of builds' logs the control plane has: Watch doesn't repeat them. Unknown templates are ignored.
+	AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error)
 	// Watch sends the complete status at once and again after each change, coalesced. It ends when the host stops.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
 }
@@ -169,6 +230,24 @@ func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(hostServiceMethods.ByName("EnsureTemplate")),
 		connect.WithHandlerOptions(opts...),
 	)
+	hostServiceStopExecutionHandler := connect.NewUnaryHandler(
+		HostServiceStopExecutionProcedure,
+		svc.StopExecution,
+		connect.WithSchema(hostServiceMethods.ByName("StopExecution")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceRemoveTemplateHandler := connect.NewUnaryHandler(
+		HostServiceRemoveTemplateProcedure,
+		svc.RemoveTemplate,
+		connect.WithSchema(hostServiceMethods.ByName("RemoveTemplate")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceAcknowledgeLogsHandler := connect.NewUnaryHandler(
+		HostServiceAcknowledgeLogsProcedure,
+		svc.AcknowledgeLogs,
+		connect.WithSchema(hostServiceMethods.ByName("AcknowledgeLogs")),
+		connect.WithHandlerOptions(opts...),
+	)
 	hostServiceWatchHandler := connect.NewServerStreamHandler(
 		HostServiceWatchProcedure,
 		svc.Watch,
@@ -183,6 +262,12 @@ func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption
 			hostServiceRemoveExecutionHandler.ServeHTTP(w, r)
 		case HostServiceEnsureTemplateProcedure:
 			hostServiceEnsureTemplateHandler.ServeHTTP(w, r)
+		case HostServiceStopExecutionProcedure:
+			hostServiceStopExecutionHandler.ServeHTTP(w, r)
+		case HostServiceRemoveTemplateProcedure:
+			hostServiceRemoveTemplateHandler.ServeHTTP(w, r)
+		case HostServiceAcknowledgeLogsProcedure:
+			hostServiceAcknowledgeLogsHandler.ServeHTTP(w, r)
 		case HostServiceWatchProcedure:
 			hostServiceWatchHandler.ServeHTTP(w, r)
 		default:
@@ -204,6 +289,18 @@ func (UnimplementedHostServiceHandler) RemoveExecution(context.Context, *connect
 
 func (UnimplementedHostServiceHandler) EnsureTemplate(context.Context, *connect.Request[v1.EnsureTemplateRequest]) (*connect.Response[v1.EnsureTemplateResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.EnsureTemplate is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.StopExecution is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.RemoveTemplate is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.AcknowledgeLogs is not implemented"))
 }
 
 func (UnimplementedHostServiceHandler) Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error {
