@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	space "github.com/space-platform/space"
 )
 
 // TestBase builds the template that people use, and does in it what they do.
@@ -22,7 +24,7 @@ func TestBase(t *testing.T) {
 		"cd /tmp && git init -q r && ls -d r/.git": "r/.git\n",
 		"curl --version | cut -c1-4 | head -1":     "curl\n",
 		"pip --version | cut -c1-3":                "pip\n",
-		"id -un; hostname; pwd":                    "user\nsandbox\n/home/user\n",
+		"id -un; hostname; pwd":                    "user\nsbx-" + space.HostLabel(route.Sandbox) + "\n/home/user\n",
 		"stat -f -c %T /":                          "ext2/ext3\n",
 		"ps -o comm= -p 1":                         "",
 	} {

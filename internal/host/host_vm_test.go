@@ -55,7 +55,7 @@ func TestHost(t *testing.T) {
 func sandboxRuns(t *testing.T, r *rig, mini string) {
 	route := r.route()
 	r.ensure(mini, route)
-	if got := r.run(route, "/bin/sh", "-c", "id -u; echo $HOME; hostname"); got != "1000\n/home/user\nsandbox\n" {
+	if got := r.run(route, "/bin/sh", "-c", "id -u; echo $HOME; hostname"); got != "1000\n/home/user\nsbx-"+space.HostLabel(route.Sandbox)+"\n" {
 		t.Errorf("it printed %q", got)
 	}
 	r.run(route, "/bin/sh", "-c", "echo kept > file")

@@ -169,5 +169,12 @@ func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Sna
 // greet makes a link to the guest: it has set its clock, its generator and its identity when greet returns. adopt says that it has
 // another execution's identity so far.
 func (e *execution) greet(ctx context.Context, adopt bool) (*link.Link, error) {
-	return machine.Greet(ctx, e.machine, link.Sync{Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: adopt, Hostname: rootfs.Hostname})
+	return machine.Greet(ctx, e.machine, link.Sync{
+		Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: adopt, Hostname: hostname(e.route.Sandbox),
+	})
+}
+
+// hostname is the sandbox's name of itself, the same in all its executions.
+func hostname(sandbox string) string {
+	return string(space.PrefixSandbox) + "-" + space.HostLabel(sandbox)
 }

@@ -211,7 +211,8 @@ type testMachine struct {
 	uid  int
 	once sync.Once
 	done chan struct{}
-	port *port // nil until somebody dials; guarded by rig.mu
+	port *port  // nil until somebody dials; guarded by rig.mu
+	name string // that the guest was given; guarded by rig.mu
 }
 
 func (m *testMachine) die() { m.once.Do(func() { close(m.done) }) }
@@ -262,12 +263,19 @@ func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
 // boot starts the guest.
 func (m *testMachine) boot() {
 	m.port = &port{plugged: make(chan net.Conn), out: make(chan struct{})}
-	end := link.NewGuest(m.port, link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }})
+	end := link.NewGuest(m.port, link.Hooks{Sync: m.adopt, Clock: func(time.Time) error { return nil }})
 	var work sync.WaitGroup
 	work.Go(func() { <-m.done; m.port.pull() })
 	work.Go(func() { end.Run() })
 	work.Go(func() { accept(end, &work) })
 	m.rig.t.Cleanup(func() { m.die(); work.Wait() })
+}
+
+func (m *testMachine) adopt(s link.Sync) error {
+	m.rig.mu.Lock()
+	defer m.rig.mu.Unlock()
+	m.name = s.Hostname
+	return nil
 }
 
 // port is the guest's end of a cable that the host may plug in anew at any time.
