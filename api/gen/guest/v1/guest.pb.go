@@ -146,7 +146,7 @@ type Call_Files struct {
 }
 
 type Call_Measure struct {
-	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"` // → space.sandbox.v1.GuestUsage
+	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"` // → space.sandbox.v1.GuestUsage, the only answer
 }
 
 func (*Call_OpenSession) isCall_Call() {}
@@ -329,7 +329,7 @@ type ToSession_Stdin struct {
 }
 
 type ToSession_Signal struct {
-	Signal int32 `protobuf:"varint,3,opt,name=signal,proto3,oneof"` // to the process group
+	Signal int32 `protobuf:"varint,3,opt,name=signal,proto3,oneof"` // to the process group, 1 to 64; an ended session ignores it
 }
 
 type ToSession_Resize struct {
@@ -413,6 +413,7 @@ type FromSession struct {
 	//	*FromSession_Opened
 	//	*FromSession_Output
 	//	*FromSession_Exit
+	//	*FromSession_Stdin
 	Message       isFromSession_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -482,6 +483,15 @@ func (x *FromSession) GetExit() *v11.Exit {
 	return nil
 }
 
+func (x *FromSession) GetStdin() *StdinState {
+	if x != nil {
+		if x, ok := x.Message.(*FromSession_Stdin); ok {
+			return x.Stdin
+		}
+	}
+	return nil
+}
+
 type isFromSession_Message interface {
 	isFromSession_Message()
 }
@@ -498,24 +508,92 @@ type FromSession_Exit struct {
 	Exit *v11.Exit `protobuf:"bytes,3,opt,name=exit,proto3,oneof"` // sent when all output before it was sent; repeated on a new stream
 }
 
+type FromSession_Stdin struct {
+	Stdin *StdinState `protobuf:"bytes,4,opt,name=stdin,proto3,oneof"` // of an open stdin or a terminal only: whenever something of it has changed, coalesced
+}
+
 func (*FromSession_Opened) isFromSession_Message() {}
 
 func (*FromSession_Output) isFromSession_Message() {}
 
 func (*FromSession_Exit) isFromSession_Message() {}
 
+func (*FromSession_Stdin) isFromSession_Message() {}
+
+// StdinState says how far an open stdin is. The host may send bytes up to taken + 256 KiB; more than that breaks the protocol.
+type StdinState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Received      uint64                 `protobuf:"varint,1,opt,name=received,proto3" json:"received,omitempty"` // bytes that the guest has: they can't be lost any more while the execution lives
+	Taken         uint64                 `protobuf:"varint,2,opt,name=taken,proto3" json:"taken,omitempty"`       // of them, bytes that the command has got
+	Closed        bool                   `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`     // nobody reads any more: what follows is taken and dropped
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StdinState) Reset() {
+	*x = StdinState{}
+	mi := &file_guest_v1_guest_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StdinState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StdinState) ProtoMessage() {}
+
+func (x *StdinState) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StdinState.ProtoReflect.Descriptor instead.
+func (*StdinState) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *StdinState) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *StdinState) GetTaken() uint64 {
+	if x != nil {
+		return x.Taken
+	}
+	return 0
+}
+
+func (x *StdinState) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
 // Opened answers OpenSession: the process runs, or has run, or couldn't be started (then Exit follows with its error).
 type Opened struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	StdinReceived    uint64                 `protobuf:"varint,1,opt,name=stdin_received,json=stdinReceived,proto3" json:"stdin_received,omitempty"` // bytes of stdin that the guest has; the host sends the rest
 	StartedUnixNanos int64                  `protobuf:"varint,2,opt,name=started_unix_nanos,json=startedUnixNanos,proto3" json:"started_unix_nanos,omitempty"`
+	Pid              uint32                 `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"` // of the session's process; 0 if it couldn't be started
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_guest_v1_guest_proto_msgTypes[5]
+	mi := &file_guest_v1_guest_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -527,7 +605,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[5]
+	mi := &file_guest_v1_guest_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -540,7 +618,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{5}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Opened) GetStdinReceived() uint64 {
@@ -557,6 +635,13 @@ func (x *Opened) GetStartedUnixNanos() int64 {
 	return 0
 }
 
+func (x *Opened) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
 // Quiesce asks the guest to write all dirty data to its disk and drop what it needn't keep, before a snapshot. It answers Quiesced.
 // From then on the sessions' processes stand still, until the next handshake of the link has set clock, seed and identity.
 type Quiesce struct {
@@ -567,7 +652,7 @@ type Quiesce struct {
 
 func (x *Quiesce) Reset() {
 	*x = Quiesce{}
-	mi := &file_guest_v1_guest_proto_msgTypes[6]
+	mi := &file_guest_v1_guest_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +664,7 @@ func (x *Quiesce) String() string {
 func (*Quiesce) ProtoMessage() {}
 
 func (x *Quiesce) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[6]
+	mi := &file_guest_v1_guest_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +677,7 @@ func (x *Quiesce) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quiesce.ProtoReflect.Descriptor instead.
 func (*Quiesce) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{6}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{7}
 }
 
 type Quiesced struct {
@@ -603,7 +688,7 @@ type Quiesced struct {
 
 func (x *Quiesced) Reset() {
 	*x = Quiesced{}
-	mi := &file_guest_v1_guest_proto_msgTypes[7]
+	mi := &file_guest_v1_guest_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +700,7 @@ func (x *Quiesced) String() string {
 func (*Quiesced) ProtoMessage() {}
 
 func (x *Quiesced) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[7]
+	mi := &file_guest_v1_guest_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +713,7 @@ func (x *Quiesced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quiesced.ProtoReflect.Descriptor instead.
 func (*Quiesced) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{7}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{8}
 }
 
 // ForgetSession drops an ended session whose log is with the host completely. It answers Forgotten, also for an unknown one.
@@ -641,7 +726,7 @@ type ForgetSession struct {
 
 func (x *ForgetSession) Reset() {
 	*x = ForgetSession{}
-	mi := &file_guest_v1_guest_proto_msgTypes[8]
+	mi := &file_guest_v1_guest_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +738,7 @@ func (x *ForgetSession) String() string {
 func (*ForgetSession) ProtoMessage() {}
 
 func (x *ForgetSession) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[8]
+	mi := &file_guest_v1_guest_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +751,7 @@ func (x *ForgetSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetSession.ProtoReflect.Descriptor instead.
 func (*ForgetSession) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{8}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ForgetSession) GetSession() string {
@@ -684,7 +769,7 @@ type Forgotten struct {
 
 func (x *Forgotten) Reset() {
 	*x = Forgotten{}
-	mi := &file_guest_v1_guest_proto_msgTypes[9]
+	mi := &file_guest_v1_guest_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +781,7 @@ func (x *Forgotten) String() string {
 func (*Forgotten) ProtoMessage() {}
 
 func (x *Forgotten) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[9]
+	mi := &file_guest_v1_guest_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +794,7 @@ func (x *Forgotten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
 func (*Forgotten) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{9}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{10}
 }
 
 // Measure asks for the guest's own figures.
@@ -721,7 +806,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	mi := &file_guest_v1_guest_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -733,7 +818,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	mi := &file_guest_v1_guest_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -746,7 +831,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{10}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{11}
 }
 
 // ToFiles is host → guest, after a Call with files: the bytes of an upload.
@@ -760,7 +845,7 @@ type ToFiles struct {
 
 func (x *ToFiles) Reset() {
 	*x = ToFiles{}
-	mi := &file_guest_v1_guest_proto_msgTypes[11]
+	mi := &file_guest_v1_guest_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +857,7 @@ func (x *ToFiles) String() string {
 func (*ToFiles) ProtoMessage() {}
 
 func (x *ToFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[11]
+	mi := &file_guest_v1_guest_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +870,7 @@ func (x *ToFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToFiles.ProtoReflect.Descriptor instead.
 func (*ToFiles) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{11}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToFiles) GetData() []byte {
@@ -817,7 +902,7 @@ type FromFiles struct {
 
 func (x *FromFiles) Reset() {
 	*x = FromFiles{}
-	mi := &file_guest_v1_guest_proto_msgTypes[12]
+	mi := &file_guest_v1_guest_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +914,7 @@ func (x *FromFiles) String() string {
 func (*FromFiles) ProtoMessage() {}
 
 func (x *FromFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[12]
+	mi := &file_guest_v1_guest_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +927,7 @@ func (x *FromFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromFiles.ProtoReflect.Descriptor instead.
 func (*FromFiles) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{12}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FromFiles) GetMessage() isFromFiles_Message {
@@ -909,7 +994,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_guest_v1_guest_proto_msgTypes[13]
+	mi := &file_guest_v1_guest_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1006,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[13]
+	mi := &file_guest_v1_guest_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1019,7 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{13}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{14}
 }
 
 var File_guest_v1_guest_proto protoreflect.FileDescriptor
@@ -965,15 +1050,22 @@ const file_guest_v1_guest_proto_rawDesc = "" +
 	"StdinChunk\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\bR\x03end\"\xac\x01\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\"\xe0\x01\n" +
 	"\vFromSession\x120\n" +
 	"\x06opened\x18\x01 \x01(\v2\x16.space.guest.v1.OpenedH\x00R\x06opened\x122\n" +
 	"\x06output\x18\x02 \x01(\v2\x18.space.session.v1.OutputH\x00R\x06output\x12,\n" +
-	"\x04exit\x18\x03 \x01(\v2\x16.space.session.v1.ExitH\x00R\x04exitB\t\n" +
-	"\amessage\"]\n" +
+	"\x04exit\x18\x03 \x01(\v2\x16.space.session.v1.ExitH\x00R\x04exit\x122\n" +
+	"\x05stdin\x18\x04 \x01(\v2\x1a.space.guest.v1.StdinStateH\x00R\x05stdinB\t\n" +
+	"\amessage\"V\n" +
+	"\n" +
+	"StdinState\x12\x1a\n" +
+	"\breceived\x18\x01 \x01(\x04R\breceived\x12\x14\n" +
+	"\x05taken\x18\x02 \x01(\x04R\x05taken\x12\x16\n" +
+	"\x06closed\x18\x03 \x01(\bR\x06closed\"o\n" +
 	"\x06Opened\x12%\n" +
 	"\x0estdin_received\x18\x01 \x01(\x04R\rstdinReceived\x12,\n" +
-	"\x12started_unix_nanos\x18\x02 \x01(\x03R\x10startedUnixNanos\"\t\n" +
+	"\x12started_unix_nanos\x18\x02 \x01(\x03R\x10startedUnixNanos\x12\x10\n" +
+	"\x03pid\x18\x03 \x01(\rR\x03pid\"\t\n" +
 	"\aQuiesce\"\n" +
 	"\n" +
 	"\bQuiesced\")\n" +
@@ -1003,50 +1095,52 @@ func file_guest_v1_guest_proto_rawDescGZIP() []byte {
 	return file_guest_v1_guest_proto_rawDescData
 }
 
-var file_guest_v1_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_guest_v1_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_guest_v1_guest_proto_goTypes = []any{
 	(*Call)(nil),            // 0: space.guest.v1.Call
 	(*OpenSession)(nil),     // 1: space.guest.v1.OpenSession
 	(*ToSession)(nil),       // 2: space.guest.v1.ToSession
 	(*StdinChunk)(nil),      // 3: space.guest.v1.StdinChunk
 	(*FromSession)(nil),     // 4: space.guest.v1.FromSession
-	(*Opened)(nil),          // 5: space.guest.v1.Opened
-	(*Quiesce)(nil),         // 6: space.guest.v1.Quiesce
-	(*Quiesced)(nil),        // 7: space.guest.v1.Quiesced
-	(*ForgetSession)(nil),   // 8: space.guest.v1.ForgetSession
-	(*Forgotten)(nil),       // 9: space.guest.v1.Forgotten
-	(*Measure)(nil),         // 10: space.guest.v1.Measure
-	(*ToFiles)(nil),         // 11: space.guest.v1.ToFiles
-	(*FromFiles)(nil),       // 12: space.guest.v1.FromFiles
-	(*Done)(nil),            // 13: space.guest.v1.Done
-	(*v1.Action)(nil),       // 14: space.sandbox.v1.Action
-	(*v11.Spec)(nil),        // 15: space.session.v1.Spec
-	(*v11.Terminal)(nil),    // 16: space.session.v1.Terminal
-	(*v11.Output)(nil),      // 17: space.session.v1.Output
-	(*v11.Exit)(nil),        // 18: space.session.v1.Exit
-	(*v1.CallResponse)(nil), // 19: space.sandbox.v1.CallResponse
-	(*v12.Error)(nil),       // 20: space.route.v1.Error
+	(*StdinState)(nil),      // 5: space.guest.v1.StdinState
+	(*Opened)(nil),          // 6: space.guest.v1.Opened
+	(*Quiesce)(nil),         // 7: space.guest.v1.Quiesce
+	(*Quiesced)(nil),        // 8: space.guest.v1.Quiesced
+	(*ForgetSession)(nil),   // 9: space.guest.v1.ForgetSession
+	(*Forgotten)(nil),       // 10: space.guest.v1.Forgotten
+	(*Measure)(nil),         // 11: space.guest.v1.Measure
+	(*ToFiles)(nil),         // 12: space.guest.v1.ToFiles
+	(*FromFiles)(nil),       // 13: space.guest.v1.FromFiles
+	(*Done)(nil),            // 14: space.guest.v1.Done
+	(*v1.Action)(nil),       // 15: space.sandbox.v1.Action
+	(*v11.Spec)(nil),        // 16: space.session.v1.Spec
+	(*v11.Terminal)(nil),    // 17: space.session.v1.Terminal
+	(*v11.Output)(nil),      // 18: space.session.v1.Output
+	(*v11.Exit)(nil),        // 19: space.session.v1.Exit
+	(*v1.CallResponse)(nil), // 20: space.sandbox.v1.CallResponse
+	(*v12.Error)(nil),       // 21: space.route.v1.Error
 }
 var file_guest_v1_guest_proto_depIdxs = []int32{
 	1,  // 0: space.guest.v1.Call.open_session:type_name -> space.guest.v1.OpenSession
-	6,  // 1: space.guest.v1.Call.quiesce:type_name -> space.guest.v1.Quiesce
-	8,  // 2: space.guest.v1.Call.forget_session:type_name -> space.guest.v1.ForgetSession
-	14, // 3: space.guest.v1.Call.files:type_name -> space.sandbox.v1.Action
-	10, // 4: space.guest.v1.Call.measure:type_name -> space.guest.v1.Measure
-	15, // 5: space.guest.v1.OpenSession.spec:type_name -> space.session.v1.Spec
+	7,  // 1: space.guest.v1.Call.quiesce:type_name -> space.guest.v1.Quiesce
+	9,  // 2: space.guest.v1.Call.forget_session:type_name -> space.guest.v1.ForgetSession
+	15, // 3: space.guest.v1.Call.files:type_name -> space.sandbox.v1.Action
+	11, // 4: space.guest.v1.Call.measure:type_name -> space.guest.v1.Measure
+	16, // 5: space.guest.v1.OpenSession.spec:type_name -> space.session.v1.Spec
 	3,  // 6: space.guest.v1.ToSession.stdin:type_name -> space.guest.v1.StdinChunk
-	16, // 7: space.guest.v1.ToSession.resize:type_name -> space.session.v1.Terminal
-	5,  // 8: space.guest.v1.FromSession.opened:type_name -> space.guest.v1.Opened
-	17, // 9: space.guest.v1.FromSession.output:type_name -> space.session.v1.Output
-	18, // 10: space.guest.v1.FromSession.exit:type_name -> space.session.v1.Exit
-	19, // 11: space.guest.v1.FromFiles.response:type_name -> space.sandbox.v1.CallResponse
-	20, // 12: space.guest.v1.FromFiles.error:type_name -> space.route.v1.Error
-	13, // 13: space.guest.v1.FromFiles.done:type_name -> space.guest.v1.Done
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	17, // 7: space.guest.v1.ToSession.resize:type_name -> space.session.v1.Terminal
+	6,  // 8: space.guest.v1.FromSession.opened:type_name -> space.guest.v1.Opened
+	18, // 9: space.guest.v1.FromSession.output:type_name -> space.session.v1.Output
+	19, // 10: space.guest.v1.FromSession.exit:type_name -> space.session.v1.Exit
+	5,  // 11: space.guest.v1.FromSession.stdin:type_name -> space.guest.v1.StdinState
+	20, // 12: space.guest.v1.FromFiles.response:type_name -> space.sandbox.v1.CallResponse
+	21, // 13: space.guest.v1.FromFiles.error:type_name -> space.route.v1.Error
+	14, // 14: space.guest.v1.FromFiles.done:type_name -> space.guest.v1.Done
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_guest_v1_guest_proto_init() }
@@ -1071,8 +1165,9 @@ func file_guest_v1_guest_proto_init() {
 		(*FromSession_Opened)(nil),
 		(*FromSession_Output)(nil),
 		(*FromSession_Exit)(nil),
+		(*FromSession_Stdin)(nil),
 	}
-	file_guest_v1_guest_proto_msgTypes[12].OneofWrappers = []any{
+	file_guest_v1_guest_proto_msgTypes[13].OneofWrappers = []any{
 		(*FromFiles_Response)(nil),
 		(*FromFiles_Error)(nil),
 		(*FromFiles_Done)(nil),
@@ -1083,7 +1178,7 @@ func file_guest_v1_guest_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_guest_v1_guest_proto_rawDesc), len(file_guest_v1_guest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
