@@ -20,6 +20,30 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for FileEntryType.
+const (
+	FileEntryTypeDirectory FileEntryType = "directory"
+	FileEntryTypeFile      FileEntryType = "file"
+	FileEntryTypeOther     FileEntryType = "other"
+	FileEntryTypeSymlink   FileEntryType = "symlink"
+)
+
+// Valid indicates whether the value is a known member of the FileEntryType enum.
+func (e FileEntryType) Valid() bool {
+	switch e {
+	case FileEntryTypeDirectory:
+		return true
+	case FileEntryTypeFile:
+		return true
+	case FileEntryTypeOther:
+		return true
+	case FileEntryTypeSymlink:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	HealthStatusOk HealthStatus = "ok"
@@ -29,6 +53,24 @@ const (
 func (e HealthStatus) Valid() bool {
 	switch e {
 	case HealthStatusOk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for LiveSessionState.
+const (
+	LiveSessionStateEnded   LiveSessionState = "ended"
+	LiveSessionStateRunning LiveSessionState = "running"
+)
+
+// Valid indicates whether the value is a known member of the LiveSessionState enum.
+func (e LiveSessionState) Valid() bool {
+	switch e {
+	case LiveSessionStateEnded:
+		return true
+	case LiveSessionStateRunning:
 		return true
 	default:
 		return false
@@ -191,6 +233,13 @@ func (e TemplateCreateRecipe) Valid() bool {
 	}
 }
 
+// ArchiveUnpacked defines model for ArchiveUnpacked.
+type ArchiveUnpacked struct {
+	// Bytes Of the files.
+	Bytes   int64 `json:"bytes"`
+	Entries int64 `json:"entries"`
+}
+
 // Attachment defines model for Attachment.
 type Attachment struct {
 	ExpiresAt time.Time `json:"expires_at"`
@@ -200,11 +249,75 @@ type Attachment struct {
 	Url string `json:"url"`
 }
 
+// DirectoryCreate defines model for DirectoryCreate.
+type DirectoryCreate struct {
+	// Mode Permission bits in octal, for example 0644.
+	Mode *FileMode `json:"mode,omitempty"`
+	Path string    `json:"path"`
+}
+
 // Execution The current incarnation of the sandbox's machine.
 type Execution struct {
 	Epoch int64  `json:"epoch"`
 	Id    string `json:"id"`
 	Node  string `json:"node"`
+}
+
+// FileChange At least one of `mode`, `owner` and `group`.
+type FileChange struct {
+	// Group A name or a number.
+	Group *string `json:"group,omitempty"`
+
+	// Mode Permission bits in octal, for example 0644.
+	Mode *FileMode `json:"mode,omitempty"`
+
+	// Owner A name or a number.
+	Owner     *string `json:"owner,omitempty"`
+	Recursive *bool   `json:"recursive,omitempty"`
+}
+
+// FileEntry defines model for FileEntry.
+type FileEntry struct {
+	Gid int64 `json:"gid"`
+
+	// Group The group's name, if it has one.
+	Group *string `json:"group,omitempty"`
+
+	// Mode Permission bits in octal, for example 0644.
+	Mode       FileMode  `json:"mode"`
+	ModifiedAt time.Time `json:"modified_at"`
+
+	// Owner The user's name, if it has one.
+	Owner *string `json:"owner,omitempty"`
+
+	// Path Absolute.
+	Path string `json:"path"`
+	Size int64  `json:"size"`
+
+	// Target Of a symbolic link.
+	Target *string       `json:"target,omitempty"`
+	Type   FileEntryType `json:"type"`
+	Uid    int64         `json:"uid"`
+}
+
+// FileEntryType defines model for FileEntry.Type.
+type FileEntryType string
+
+// FileList defines model for FileList.
+type FileList struct {
+	Entries []FileEntry `json:"entries"`
+
+	// Truncated There is more than is listed here.
+	Truncated bool `json:"truncated"`
+}
+
+// FileMode Permission bits in octal, for example 0644.
+type FileMode = string
+
+// FileRename defines model for FileRename.
+type FileRename struct {
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // Health defines model for Health.
@@ -215,6 +328,41 @@ type Health struct {
 
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
+
+// LiveSession defines model for LiveSession.
+type LiveSession struct {
+	Argv []string `json:"argv"`
+
+	// Code The exit status of one that ended by itself.
+	Code    *int       `json:"code,omitempty"`
+	Cwd     *string    `json:"cwd,omitempty"`
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// Error Why the program couldn't be started.
+	Error *string `json:"error,omitempty"`
+	Id    string  `json:"id"`
+
+	// OutputBytes Length of its log.
+	OutputBytes int64 `json:"output_bytes"`
+
+	// Pid In the sandbox.
+	Pid *int64 `json:"pid,omitempty"`
+
+	// Signal The signal that ended it, for example SIGKILL.
+	Signal    *string          `json:"signal,omitempty"`
+	StartedAt *time.Time       `json:"started_at,omitempty"`
+	State     LiveSessionState `json:"state"`
+	Tty       bool             `json:"tty"`
+	User      *string          `json:"user,omitempty"`
+}
+
+// LiveSessionState defines model for LiveSession.State.
+type LiveSessionState string
+
+// LiveSessions defines model for LiveSessions.
+type LiveSessions struct {
+	Items []LiveSession `json:"items"`
+}
 
 // Metadata At most 32 entries; names up to 64 characters, values up to 1024.
 type Metadata map[string]string
@@ -365,6 +513,18 @@ type SessionCreated struct {
 	Session    Session    `json:"session"`
 }
 
+// SessionSignal defines model for SessionSignal.
+type SessionSignal struct {
+	// Signal A signal's name on Linux, for example SIGINT.
+	Signal string `json:"signal"`
+}
+
+// StdinReceived defines model for StdinReceived.
+type StdinReceived struct {
+	// Received Bytes of the session's whole standard input.
+	Received int64 `json:"received"`
+}
+
 // Template defines model for Template.
 type Template struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -402,8 +562,30 @@ type TemplatePage struct {
 	Items []Template `json:"items"`
 }
 
+// TerminalSize defines model for TerminalSize.
+type TerminalSize struct {
+	Cols int `json:"cols"`
+	Rows int `json:"rows"`
+}
+
+// UploadReceived defines model for UploadReceived.
+type UploadReceived struct {
+	Bytes  int64  `json:"bytes"`
+	Sha256 string `json:"sha256"`
+	Upload string `json:"upload"`
+}
+
 // Cursor defines model for Cursor.
 type Cursor = string
+
+// Expires defines model for Expires.
+type Expires = string
+
+// FilePath defines model for FilePath.
+type FilePath = string
+
+// FileUser defines model for FileUser.
+type FileUser = string
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
@@ -416,6 +598,9 @@ type SandboxId = string
 
 // SessionId defines model for SessionId.
 type SessionId = string
+
+// Signature defines model for Signature.
+type Signature = string
 
 // Wait defines model for Wait.
 type Wait = string
@@ -597,12 +782,16 @@ type ClientInterface interface {
 
 	// CreateSessionWithBody Create a session; its first attach starts it
 	//
+	// Served to a key by the management API, and to a token of the sandbox by the edge.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
 	CreateSessionWithBody(ctx context.Context, sandbox SandboxId, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateSession Create a session; its first attach starts it
+	//
+	// Served to a key by the management API, and to a token of the sandbox by the edge.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -780,6 +969,8 @@ func (c *Client) GetSandbox(ctx context.Context, sandbox SandboxId, reqEditors .
 
 // CreateSessionWithBody Create a session; its first attach starts it
 //
+// Served to a key by the management API, and to a token of the sandbox by the edge.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
@@ -796,6 +987,8 @@ func (c *Client) CreateSessionWithBody(ctx context.Context, sandbox SandboxId, p
 }
 
 // CreateSession Create a session; its first attach starts it
+//
+// Served to a key by the management API, and to a token of the sandbox by the edge.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1663,12 +1856,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSessionWithBodyWithResponse Create a session; its first attach starts it
 	//
+	// Served to a key by the management API, and to a token of the sandbox by the edge.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
 	CreateSessionWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
 	// CreateSessionWithResponse Create a session; its first attach starts it
+	//
+	// Served to a key by the management API, and to a token of the sandbox by the edge.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2479,6 +2676,8 @@ func (c *ClientWithResponses) GetSandboxWithResponse(ctx context.Context, sandbo
 
 // CreateSessionWithBodyWithResponse Create a session; its first attach starts it
 //
+// Served to a key by the management API, and to a token of the sandbox by the edge.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
@@ -2491,6 +2690,8 @@ func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Cont
 }
 
 // CreateSessionWithResponse Create a session; its first attach starts it
+//
+// Served to a key by the management API, and to a token of the sandbox by the edge.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
