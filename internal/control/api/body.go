@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -61,14 +62,19 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return b, nil
 }
 
-// decodeStrict decodes one JSON object into a struct. Unknown, repeated and null members are refused by name, and so are values of
-// another type; what the values may be is for the use case.
+// decodeStrict decodes one JSON object into a struct, and the objects within it likewise. Unknown, repeated and null members are refused
+// by name, and so are values of another type; what the values may be is for the use case.
 func decodeStrict(b []byte, into any) error {
+	return decodeObject(b, reflect.ValueOf(into).Elem(), "")
+}
+
+// decodeObject decodes one JSON object into the struct v; path names it, empty for the body itself.
+func decodeObject(b []byte, v reflect.Value, path string) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return malformed("the body must be a JSON object", err)
 	}
-	fields := members(into)
+	fields := members(v)
 	seen := map[string]bool{}
 	for d.More() {
 		t, err := d.Token()
@@ -79,12 +85,12 @@ func decodeStrict(b []byte, into any) error {
 		field, known := fields[name]
 		switch {
 		case !known:
-			return space.FieldErrorf(space.Clip(name), "is not a field of this request")
+			return space.FieldErrorf(join(path, space.Clip(name)), "is not a field of this request")
 		case seen[name]:
-			return space.FieldErrorf(name, "is given twice")
+			return space.FieldErrorf(join(path, name), "is given twice")
 		}
 		seen[name] = true
-		if err := decodeMember(d, name, field); err != nil {
+		if err := decodeMember(d, join(path, name), field); err != nil {
 			return err
 		}
 	}
@@ -97,6 +103,13 @@ func decodeStrict(b []byte, into any) error {
 	return nil
 }
 
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
 func malformed(what string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return space.Errorf(space.CodeInvalid, "%s", what)
@@ -105,8 +118,7 @@ func malformed(what string, err error) error {
 }
 
 // members are the fields of a struct by their names in JSON.
-func members(into any) map[string]reflect.Value {
-	v := reflect.ValueOf(into).Elem()
+func members(v reflect.Value) map[string]reflect.Value {
 	out := map[string]reflect.Value{}
 	for i := range v.NumField() {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
@@ -115,26 +127,71 @@ func members(into any) map[string]reflect.Value {
 	return out
 }
 
-func decodeMember(d *json.Decoder, name string, field reflect.Value) error {
+func decodeMember(d *json.Decoder, path string, field reflect.Value) error {
 	var raw json.RawMessage
 	if err := d.Decode(&raw); err != nil {
 		return malformed("the body is not valid JSON", err)
 	}
+	return decodeValue(raw, path, field)
+}
+
+// decodeValue decodes one value, whose syntax was found to be right.
+func decodeValue(raw json.RawMessage, path string, into reflect.Value) error {
 	if string(raw) == "null" {
-		return space.FieldErrorf(name, "is null: leave it out instead")
+		return space.FieldErrorf(path, "is null: leave it out instead")
 	}
-	err := json.Unmarshal(raw, field.Addr().Interface())
+	t := into.Type()
+	switch {
+	case ownDecoder(t):
+	case t.Kind() == reflect.Pointer:
+		into.Set(reflect.New(t.Elem()))
+		return decodeValue(raw, path, into.Elem())
+	case t.Kind() == reflect.Struct && raw[0] == '{':
+		return decodeObject(raw, into, path)
+	case t.Kind() == reflect.Slice && holdsStructs(t.Elem()) && raw[0] == '[':
+		return decodeList(raw, path, into)
+	}
+	return decodePlain(raw, path, into)
+}
+
+// decodeList decodes a list of objects, and names the one that is wrong.
+func decodeList(raw json.RawMessage, path string, into reflect.Value) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(raw, &items); err != nil {
+		return malformed("the body is not valid JSON", err)
+	}
+	out := reflect.MakeSlice(into.Type(), len(items), len(items))
+	for i, item := range items {
+		if err := decodeValue(item, fmt.Sprintf("%s[%d]", path, i), out.Index(i)); err != nil {
+			return err
+		}
+	}
+	into.Set(out)
+	return nil
+}
+
+func holdsStructs(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
+}
+
+// ownDecoder reports whether a type reads JSON in a way of its own, as time.Time does.
+func ownDecoder(t reflect.Type) bool {
+	return t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+func decodePlain(raw json.RawMessage, path string, into reflect.Value) error {
+	err := json.Unmarshal(raw, into.Addr().Interface())
 	var kind *json.UnmarshalTypeError
 	var base64Err base64.CorruptInputError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &kind):
-		return space.FieldErrorf(name, "has a %s where a %s is needed", kind.Value, jsonKind(kind.Type))
+		return space.FieldErrorf(path, "has a %s where a %s is needed", kind.Value, jsonKind(kind.Type))
 	case errors.As(err, &base64Err):
-		return space.FieldErrorf(name, "is not base64: %v", base64Err)
+		return space.FieldErrorf(path, "is not base64: %v", base64Err)
 	default:
-		return space.FieldErrorf(name, "can't be read: %v", err)
+		return space.FieldErrorf(path, "can't be read: %v", err)
 	}
 }
 

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	space "github.com/space-platform/space"
+)
+
+type nestedBody struct {
+	Name  string     `json:"name"`
+	At    *time.Time `json:"at,omitempty"`
+	Inner *inner     `json:"inner,omitempty"`
+	List  *[]inner   `json:"list,omitempty"`
+	Words *[]string  `json:"words,omitempty"`
+}
+
+type inner struct {
+	Run  *string            `json:"run,omitempty"`
+	Deep *inner             `json:"deep,omitempty"`
+	Env  *map[string]string `json:"env,omitempty"`
+}
+
+func TestDecodeNested(t *testing.T) {
+	var got nestedBody
+	if err := decodeStrict([]byte(`{"name":"a","at":"2026-11-30T12:00:00Z","inner":{"deep":{"run":"x"}},"list":[{"run":"y"},{"env":{"A":"1"}}],"words":["w"]}`), &got); err != nil {
+		t.Fatal(err)
+	}
+	x, y, at := "x", "y", time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	want := nestedBody{
+		Name: "a", At: &at, Inner: &inner{Deep: &inner{Run: &x}},
+		List: &[]inner{{Run: &y}, {Env: &map[string]string{"A": "1"}}}, Words: &[]string{"w"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDecodeNestedNamesTheField has one mistake each, somewhere within.
+func TestDecodeNestedNamesTheField(t *testing.T) {
+	for body, field := range map[string]string{
+		`{"inner":{"Run":"x"}}`:                        "inner.Run",
+		`{"inner":{"deep":{"x":1}}}`:                   "inner.deep.x",
+		`{"inner":{"run":"a","run":"b"}}`:              "inner.run",
+		`{"inner":{"run":null}}`:                       "inner.run",
+		`{"inner":7}`:                                  "inner",
+		`{"inner":[]}`:                                 "inner",
+		`{"list":{}}`:                                  "list",
+		`{"list":[{"run":"a"},{"walk":"b"}]}`:          "list[1].walk",
+		`{"list":[{"run":"a"},null]}`:                  "list[1]",
+		`{"list":[{"run":"a"},{"deep":{"run":true}}]}`: "list[1].deep.run",
+		`{"list":[7]}`:                                 "list[0]",
+		`{"list":[{"env":{"A":1}}]}`:                   "list[0].env",
+		`{"at":"yesterday"}`:                           "at",
+		`{"at":7}`:                                     "at",
+		`{"words":[1]}`:                                "words",
+	} {
+		err := decodeStrict([]byte(body), new(nestedBody))
+		var e *space.Error
+		if !errors.As(err, &e) || e.Code != space.CodeInvalid || e.Field != field {
+			t.Errorf("%s: %v, want field %s", body, err, field)
+		}
+	}
+}
