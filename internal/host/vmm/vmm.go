@@ -81,7 +81,9 @@ type Boot struct {
 	Initrd string
 	Args   []string // more kernel arguments, after the driver's own
 	Disk   string   // raw image, owned by the enclosure's uid; "" for none
-	Memory string   // file for the guest's memory, made by the caller with the right size and owner; it becomes a snapshot's memory
+	// Memory is a file for the guest's memory, made by the caller with the right size and owner; it becomes a snapshot's memory. "" for a
+	// machine that is to run and not to become a snapshot's source: its memory is in no file system, and ends with its process.
+	Memory string
 }
 
 // Load is what a start from a snapshot needs.
@@ -114,7 +116,7 @@ type Machine interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
 	// Save writes the device state to the given file, and the memory to the other one unless it's nil (a booted machine's memory
-	// already is in the file given to Boot). The machine must be paused. Neither file is synced.
+	// already is in the file given to Boot, if one was). The machine must be paused. Neither file is synced.
 	Save(ctx context.Context, state, memory *os.File) (Manifest, error)
 	// Kill ends the process and returns when it's gone.
 	Kill(ctx context.Context) error

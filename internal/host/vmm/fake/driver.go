@@ -107,12 +107,14 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, shape vmm.Shape, me
 
 // checkFiles refuses what a real driver would refuse.
 func checkFiles(shape vmm.Shape, memory string, files []string) error {
-	info, err := os.Stat(memory)
-	if err != nil {
-		return err
-	}
-	if info.Size() != shape.MemoryBytes {
-		return fmt.Errorf("memory file %s has %d bytes, the machine %d", memory, info.Size(), shape.MemoryBytes)
+	if memory != "" {
+		info, err := os.Stat(memory)
+		if err != nil {
+			return err
+		}
+		if info.Size() != shape.MemoryBytes {
+			return fmt.Errorf("memory file %s has %d bytes, the machine %d", memory, info.Size(), shape.MemoryBytes)
+		}
 	}
 	for _, f := range files {
 		if f == "" {

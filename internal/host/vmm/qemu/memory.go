@@ -1,7 +1,10 @@
 package qemu
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -9,9 +12,25 @@ import (
 
 // memoryFile is the file behind a machine's memory. The inode finds its mapping even when the file was renamed or removed since.
 type memoryFile struct {
-	Path  string `json:"path"`
+	Path  string `json:"path"`         // meaningless for a memfd in another life of the daemon
+	FD    int    `json:"fd,omitempty"` // QEMU's own descriptor of a memfd; 0: it's a file
 	Inode uint64 `json:"inode"`
 	Bytes int64  `json:"bytes"`
+}
+
+// newMemory makes memory that is in no file system. A file on the volume would be written out again and again while the guest runs, and a
+// volume that runs full would kill it. It isn't anonymous memory, since then it couldn't be told from QEMU's own when it's saved.
+func newMemory(bytes int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("guest", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make its memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "memfd:guest")
+	if err := f.Truncate(bytes); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("make its memory of %d bytes: %w", bytes, err)
+	}
+	return f, nil
 }
 
 // inspect looks at a memory file. One of another size than the machine's memory would be stretched by QEMU, or cut.
@@ -27,4 +46,52 @@ func inspect(path string, bytes int64) (memoryFile, error) {
 		return memoryFile{}, fmt.Errorf("memory file %s has %d bytes, the machine %d", path, st.Size, bytes)
 	}
 	return memoryFile{Path: path, Inode: st.Ino, Bytes: bytes}, nil
+}
+
+// open opens the memory of a booted machine with the given pid.
+func (m memoryFile) open(pid int) (*os.File, error) {
+	if m.FD != 0 {
+		return os.Open(fmt.Sprintf("/proc/%d/fd/%d", pid, m.FD))
+	}
+	return os.Open(m.Path)
+}
+
+// copyWhole copies a booted machine's memory, whose pages it shares with the original where the file system can. Holes stay holes.
+func copyWhole(ctx context.Context, src, to *os.File, bytes int64) error {
+	if err := to.Truncate(bytes); err != nil {
+		return err
+	}
+	if unix.IoctlFileClone(int(to.Fd()), int(src.Fd())) == nil {
+		return nil
+	}
+	for at := int64(0); at < bytes; {
+		start, err := src.Seek(at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // a hole up to the end
+		}
+		if err != nil {
+			return err
+		}
+		if at, err = src.Seek(start, unix.SEEK_HOLE); err != nil {
+			return err
+		}
+		if err := copyPart(ctx, src, to, start, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyPart copies what lies between two offsets, and looks after each chunk whether ctx has ended.
+func copyPart(ctx context.Context, src, to *os.File, start, end int64) error {
+	for ; start < end; start += chunkPages * pageBytes {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		n := min(chunkPages*pageBytes, end-start)
+		if _, err := io.Copy(io.NewOffsetWriter(to, start), io.NewSectionReader(src, start, n)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

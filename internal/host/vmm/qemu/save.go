@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/qemu/qmp"
 )
@@ -76,29 +74,15 @@ func (m *machine) saveMemory(ctx context.Context, f *os.File) error {
 		return errors.New("the machine was loaded: what it changed needs a file")
 	case m.spec.Private:
 		return copyChanged(ctx, m.process.PID(), m.spec.Memory, f)
+	case f == nil && m.spec.Memory.FD != 0:
+		return errors.New("the machine was booted without a memory file: its memory needs one")
 	case f == nil:
 		return nil
-	default:
-		return copyWhole(m.spec.Memory, f)
 	}
-}
-
-// copyWhole copies a booted machine's memory file.
-func copyWhole(from memoryFile, to *os.File) error {
-	src, err := os.Open(from.Path)
+	src, err := m.spec.Memory.open(m.process.PID())
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if err := to.Truncate(from.Bytes); err != nil {
-		return err
-	}
-	if unix.IoctlFileClone(int(to.Fd()), int(src.Fd())) == nil {
-		return nil
-	}
-	if _, err := to.Seek(0, 0); err != nil {
-		return err
-	}
-	_, err = to.ReadFrom(src)
-	return err
+	return copyWhole(ctx, src, f, m.spec.Memory.Bytes)
 }

@@ -27,10 +27,18 @@ func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Mac
 	l := d.Line(e, b.Shape, b.Disk)
 	l.Kernel, l.Initrd = kernelPath, initrdPath
 	l.Append = kernelArgs(d.config.Acceleration, d.tscKHz, b.Args)
-	bind := map[string]vmm.Source{
-		kernelPath: {Path: b.Kernel}, initrdPath: {Path: b.Initrd}, memoryPath: {Path: b.Memory, Writable: true},
+	f := files{memory: b.Memory, disk: b.Disk, bind: map[string]vmm.Source{kernelPath: {Path: b.Kernel}, initrdPath: {Path: b.Initrd}}}
+	if b.Memory == "" {
+		own, err := newMemory(b.Shape.MemoryBytes)
+		if err != nil {
+			return nil, fmt.Errorf("boot machine %s: %w", e.ID, err)
+		}
+		defer own.Close()
+		f.memfd = own
+	} else {
+		f.bind[memoryPath] = vmm.Source{Path: b.Memory, Writable: true}
 	}
-	m, err := d.start(ctx, e, l, files{memory: b.Memory, disk: b.Disk, bind: bind})
+	m, err := d.start(ctx, e, l, f)
 	if err != nil {
 		return nil, fmt.Errorf("boot machine %s: %w", e.ID, err)
 	}
@@ -47,7 +55,7 @@ func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Mac
 	if s.Sealed == nil {
 		bind[memoryPath] = vmm.Source{Path: s.Memory, Writable: !l.ReadOnly}
 	}
-	m, err := d.start(ctx, e, l, files{memory: s.Memory, sealed: s.Sealed, disk: s.Disk, state: s.State, bind: bind})
+	m, err := d.start(ctx, e, l, files{memory: s.Memory, memfd: s.Sealed, disk: s.Disk, state: s.State, bind: bind})
 	if err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
 	}
@@ -73,7 +81,7 @@ func (d *Driver) Line(e vmm.Enclosure, s vmm.Shape, disk string) Line {
 // files are a machine's, on the host.
 type files struct {
 	memory string
-	sealed *os.File // instead of memory
+	memfd  *os.File // instead of memory
 	disk   string
 	state  string // "" for a boot
 	bind   map[string]vmm.Source
@@ -81,8 +89,8 @@ type files struct {
 
 // start starts QEMU and returns when its monitor answers: it has found all its files and devices then.
 func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*machine, error) {
-	if f.sealed != nil {
-		f.memory = fmt.Sprintf("/proc/self/fd/%d", f.sealed.Fd())
+	if f.memfd != nil {
+		f.memory = fmt.Sprintf("/proc/self/fd/%d", f.memfd.Fd())
 	}
 	memory, err := inspect(f.memory, l.Shape.MemoryBytes)
 	if err != nil {
@@ -95,7 +103,7 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*
 		ID: e.ID, Monitor: filepath.Join(e.Dir, "monitor.sock"), Link: filepath.Join(e.Dir, "link.sock"),
 		Memory: memory, Private: l.Kernel == "", Manifest: d.manifest(l),
 	}
-	given, err := open(e, &l, s, f)
+	given, err := open(e, &l, &s, f)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +127,7 @@ func (d *Driver) spawn(ctx context.Context, e vmm.Enclosure, l Line, given openF
 	}
 	defer out.Close()
 	p, err := e.Starter.Start(ctx, vmm.Command{
-		Path: d.config.Program, Args: l.Args(), Files: given, Bind: f.bind, Log: out, Proc: f.sealed != nil,
+		Path: d.config.Program, Args: l.Args(), Files: given, Bind: f.bind, Log: out, Proc: f.memfd != nil,
 	})
 	if err != nil {
 		said.Close()
@@ -137,8 +145,8 @@ func (o openFiles) close() {
 	}
 }
 
-// open opens what QEMU inherits and writes the descriptors into the line.
-func open(e vmm.Enclosure, l *Line, s spec, from files) (given openFiles, err error) {
+// open opens what QEMU inherits and writes the descriptors into the line, and that of the memory into the spec.
+func open(e vmm.Enclosure, l *Line, s *spec, from files) (given openFiles, err error) {
 	defer func() {
 		if err != nil {
 			given.close()
@@ -165,11 +173,10 @@ func open(e vmm.Enclosure, l *Line, s spec, from files) (given openFiles, err er
 		f, ferr = os.Open(from.state)
 		add(&l.State, f, ferr)
 	}
-	if from.sealed != nil {
-		var fd int
+	if from.memfd != nil {
 		f, ferr = os.Open(from.memory)
-		add(&fd, f, ferr)
-		l.Memory = fmt.Sprintf("/proc/self/fd/%d", fd)
+		add(&s.Memory.FD, f, ferr)
+		l.Memory = fmt.Sprintf("/proc/self/fd/%d", s.Memory.FD)
 	}
 	return given, err
 }

@@ -58,6 +58,7 @@ var checks = []check{
 	{name: "clones of one snapshot diverge", run: checkDiverge, virtual: true},
 	{name: "a clone's snapshot has its changes", run: checkSaveClone, virtual: true},
 	{name: "machines share a sealed memory", run: checkSealed, virtual: true},
+	{name: "a machine has a memory of its own", run: checkOwnMemory, virtual: true},
 	{name: "clones draw different random numbers", run: checkEntropy},
 	{name: "the clock is right after a load", run: checkClock},
 	{name: "a second dial ends the first", run: checkSecondDial},
