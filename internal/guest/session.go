@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+	"syscall"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/space-platform/space/api/link"
 
@@ -30,6 +29,9 @@ func (s *Server) openSession(ctx context.Context, stream *link.Stream, o *guestv
 	defer cancel(nil)
 	release := session.Attach(func() { cancel(errReplaced) })
 	defer release()
+	if err := session.Ready(ctx); err != nil {
+		return err
+	}
 	if !session.Acknowledge(o.GetAcknowledged()) {
 		return fmt.Errorf("%w: acknowledged %d bytes, which were never written", errProtocol, o.GetAcknowledged())
 	}
@@ -41,7 +43,7 @@ func (s *Server) openSession(ctx context.Context, stream *link.Stream, o *guestv
 		}
 		received <- err
 	}()
-	if err := send(ctx, stream, session, o.GetAcknowledged()); err != nil {
+	if err := send(ctx, stream, session, o); err != nil {
 		cancel(err)
 		<-received
 		return cause(ctx, err)
@@ -62,10 +64,21 @@ func cause(ctx context.Context, err error) error {
 
 func specOf(o *guestv1.OpenSession) process.Spec {
 	spec := o.GetSpec()
-	return process.Spec{
+	p := process.Spec{
 		Argv: spec.GetArgv(), Cwd: spec.GetCwd(), Env: spec.GetEnv(), User: spec.GetUser(),
-		StdinBytes: int64(min(o.GetStdinBytes(), process.MaxStdin+1)),
+		StdinBytes: int64(min(o.GetStdinBytes(), process.MaxStdin+1)), OpenStdin: openStdin(spec), Timeout: spec.GetTimeout().AsDuration(),
 	}
+	if t := spec.GetTty(); t != nil {
+		p.Terminal = sizeOf(t)
+	}
+	return p
+}
+
+// openStdin reports whether a session's stdin has no length yet. A terminal's never has.
+func openStdin(spec *sessionv1.Spec) bool { return spec.GetOpenStdin() || spec.GetTty() != nil }
+
+func sizeOf(t *sessionv1.Terminal) *process.Size {
+	return &process.Size{Rows: t.GetRows(), Cols: t.GetCols()}
 }
 
 // receive takes acknowledgements and stdin until the host closes its side.
@@ -95,74 +108,17 @@ func take(session *process.Session, m *guestv1.ToSession) error {
 			return fmt.Errorf("acknowledged %d bytes, which were never written", m.Acknowledged)
 		}
 	case *guestv1.ToSession_Stdin:
-		return session.Stdin(int64(m.Stdin.GetOffset()), m.Stdin.GetData())
+		return session.Stdin(int64(m.Stdin.GetOffset()), m.Stdin.GetData(), m.Stdin.GetEnd())
+	case *guestv1.ToSession_Signal:
+		if m.Signal < 1 || m.Signal > maxSignal {
+			return fmt.Errorf("signal %d: want 1 to %d", m.Signal, maxSignal)
+		}
+		session.Signal(syscall.Signal(m.Signal))
+	case *guestv1.ToSession_Resize:
+		return session.Resize(*sizeOf(m.Resize))
 	}
 	return nil
 }
 
-// sender sends FromSession messages.
-type sender struct {
-	ctx    context.Context
-	stream *link.Stream
-	buf    []byte
-}
-
-func (s *sender) send(m *guestv1.FromSession) error {
-	var err error
-	if s.buf, err = (proto.MarshalOptions{}).MarshalAppend(s.buf[:0], m); err != nil {
-		return err
-	}
-	return s.stream.Send(s.ctx, s.buf)
-}
-
-// send sends Opened, the log from offset on, and the exit.
-func send(ctx context.Context, stream *link.Stream, session *process.Session, offset uint64) error {
-	out := &sender{ctx: ctx, stream: stream}
-	err := out.send(&guestv1.FromSession{Message: &guestv1.FromSession_Opened{Opened: &guestv1.Opened{
-		StdinReceived: uint64(session.StdinReceived()), StartedUnixNanos: session.Started().UnixNano(),
-	}}})
-	if err != nil {
-		return err
-	}
-	if err := out.output(session, offset); err != nil {
-		return err
-	}
-	if err := out.send(&guestv1.FromSession{Message: &guestv1.FromSession_Exit{Exit: exitMessage(session.Exit())}}); err != nil {
-		return err
-	}
-	return stream.CloseSend()
-}
-
-// firstChunk is how much is sent at once before it's clear that there is more: most sessions print little.
-const firstChunk = 4 << 10
-
-// output sends the log until it ends.
-func (s *sender) output(session *process.Session, offset uint64) error {
-	output := &sessionv1.Output{}
-	m := &guestv1.FromSession{Message: &guestv1.FromSession_Output{Output: output}}
-	chunk := make([]byte, firstChunk)
-	for {
-		at, source, n, err := session.Next(s.ctx, offset, chunk)
-		if err != nil || n == 0 {
-			return err
-		}
-		output.Stream, output.Offset, output.Data = sessionv1.Stream(source), at, chunk[:n]
-		if err := s.send(m); err != nil {
-			return err
-		}
-		offset = at + uint64(n)
-		if n == len(chunk) && n < process.ChunkBytes {
-			chunk = make([]byte, process.ChunkBytes)
-		}
-	}
-}
-
-func exitMessage(e process.Exit) *sessionv1.Exit {
-	m := &sessionv1.Exit{
-		Code: int32(e.Code), Signal: int32(e.Signal), SignalName: e.SignalName, Offset: e.Offset, At: timestamppb.New(e.At),
-	}
-	if e.Err != nil {
-		m.Error = strings.ToValidUTF8(e.Err.Error(), "?")
-	}
-	return m
-}
+// maxSignal is the greatest that Linux has.
+const maxSignal = 64

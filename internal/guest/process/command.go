@@ -11,10 +11,16 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/space-platform/space/internal/guest/account"
 )
 
 // defaultPath is the PATH of sessions that bring none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// defaultTerm is the TERM of sessions in a terminal that bring none.
+const defaultTerm = "xterm-256color"
 
 // defaultLang makes programs speak UTF-8 without any locale being installed.
 const defaultLang = "C.UTF-8"
@@ -30,8 +36,24 @@ type Spec struct {
 	Argv       []string // the program, looked up in PATH unless it has a slash, and its arguments
 	Cwd        string   // absolute; empty: the user's home, or / if there is none
 	Env        map[string]string
-	User       string // name or number; empty: "user" if the image has it, else root
-	StdinBytes int64  // how much stdin follows, at most MaxStdin; then it's closed
+	User       string        // name or number; empty: "user" if the image has it, else root
+	StdinBytes int64         // how much stdin follows, at most MaxStdin; then it's closed
+	OpenStdin  bool          // stdin is of any length instead, and has an end when that was received
+	Terminal   *Size         // run in a terminal: one stream of output, Stdout; nil: pipes
+	Timeout    time.Duration // then the process group is ended; 0: never
+}
+
+// check refuses what is out of its limits.
+func (s Spec) check() error {
+	if s.StdinBytes < 0 || s.StdinBytes > MaxStdin {
+		return notExecutable("stdin: %d bytes, want at most %d", s.StdinBytes, MaxStdin)
+	}
+	if s.Terminal != nil {
+		if err := s.Terminal.check(); err != nil {
+			return notExecutable("tty: %w", err)
+		}
+	}
+	return nil
 }
 
 // startError is why a command couldn't be started, with the code that a shell would exit with.
@@ -53,15 +75,15 @@ type command struct {
 	argv []string
 	dir  string
 	env  []string
-	user account
+	user account.Account
 }
 
 // resolve finds user, directory and program. Errors are *startError.
-func (s Spec) resolve(a accounts) (command, error) {
+func (s Spec) resolve(a account.Files) (command, error) {
 	if len(s.Argv) == 0 || s.Argv[0] == "" {
 		return command{}, notExecutable("argv: no program is named")
 	}
-	user, err := a.find(s.User)
+	user, err := a.Find(s.User)
 	if err != nil {
 		return command{}, notExecutable("%w", err)
 	}
@@ -77,8 +99,11 @@ func (s Spec) resolve(a accounts) (command, error) {
 }
 
 // environment is the user's, with the Spec's on top, sorted.
-func (s Spec) environment(u account) ([]string, error) {
-	env := map[string]string{"PATH": defaultPath, "HOME": u.home, "USER": u.name, "LOGNAME": u.name, "SHELL": u.shell, "LANG": defaultLang}
+func (s Spec) environment(u account.Account) ([]string, error) {
+	env := map[string]string{"PATH": defaultPath, "HOME": u.Home, "USER": u.Name, "LOGNAME": u.Name, "SHELL": u.Shell, "LANG": defaultLang}
+	if s.Terminal != nil {
+		env["TERM"] = defaultTerm
+	}
 	maps.Copy(env, s.Env)
 	out := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
@@ -91,10 +116,10 @@ func (s Spec) environment(u account) ([]string, error) {
 }
 
 // directory is the one the command starts in.
-func (s Spec) directory(u account) (string, error) {
+func (s Spec) directory(u account.Account) (string, error) {
 	if s.Cwd == "" {
-		if isDir(u.home) {
-			return u.home, nil
+		if isDir(u.Home) {
+			return u.Home, nil
 		}
 		return "/", nil
 	}
@@ -162,5 +187,15 @@ func (c command) failure(err error) error {
 	if errors.Is(err, fs.ErrNotExist) { // the interpreter of a script, or the loader
 		code = codeNotFound
 	}
-	return &startError{code, fmt.Errorf("run %s in %s as %s: %w", clip(c.path), clip(c.dir), c.user.name, err)}
+	return &startError{code, fmt.Errorf("run %s in %s as %s: %w", clip(c.path), clip(c.dir), c.user.Name, err)}
+}
+
+// clipBytes bounds how much of a caller's text an error repeats.
+const clipBytes = 64
+
+func clip(s string) string {
+	if len(s) <= clipBytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:clipBytes], "") + "…"
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/space-platform/space/internal/guest/account"
 )
 
 // programs makes directories with files of these modes, and returns the root.
@@ -59,7 +61,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestEnvironmentIsTheUsersBelowTheSpecs(t *testing.T) {
-	u := account{name: "user", home: "/home/user", shell: "/bin/zsh"}
+	u := account.Account{Name: "user", Home: "/home/user", Shell: "/bin/zsh"}
 	got, err := Spec{Env: map[string]string{"A": "1", "PATH": "/x", "EMPTY": ""}}.environment(u)
 	want := []string{"A=1", "EMPTY=", "HOME=/home/user", "LANG=C.UTF-8", "LOGNAME=user", "PATH=/x", "SHELL=/bin/zsh", "USER=user"}
 	if err != nil || !slices.Equal(got, want) {
@@ -87,7 +89,7 @@ func TestDirectory(t *testing.T) {
 		"relative":      {cwd: "usr", home: home, wrong: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Spec{Cwd: c.cwd}.directory(account{home: c.home})
+			got, err := Spec{Cwd: c.cwd}.directory(account.Account{Home: c.home})
 			if (err != nil) != c.wrong || got != c.want {
 				t.Errorf("got %q, %v", got, err)
 			}

@@ -14,13 +14,13 @@ import (
 type Reaper struct {
 	started chan struct{} // there may be children again
 
-	mu       sync.Mutex // held over fork and registration, so that no child's end comes before its entry
-	children map[int]chan syscall.WaitStatus
+	mu       sync.Mutex // held over fork and registration, so that no child's end comes before its entry, and over signals
+	children map[int]*Child
 }
 
 // NewReaper returns a reaper; Run must be called for it to work.
 func NewReaper() *Reaper {
-	return &Reaper{started: make(chan struct{}, 1), children: map[int]chan syscall.WaitStatus{}}
+	return &Reaper{started: make(chan struct{}, 1), children: map[int]*Child{}}
 }
 
 // Adopt makes this process the parent of its descendants' orphans, as the first process of a machine is anyway.
@@ -31,21 +31,48 @@ func (r *Reaper) Adopt() error {
 	return nil
 }
 
-// Start starts a program. Its wait status comes on the channel, once. Errors are the system's, unwrapped.
-func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
+// Child is a program that a reaper has started.
+type Child struct {
+	PID   int                       // and the number of its process group, if it leads one
+	Ended <-chan syscall.WaitStatus // has its status when it has ended, once
+
+	reaper *Reaper
+	ended  chan syscall.WaitStatus
+	sweep  bool // kill what is left of its group when it has ended
+}
+
+// Start starts a program. Errors are the system's, unwrapped.
+func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (*Child, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pid, err = syscall.ForkExec(path, argv, attr)
+	pid, err := syscall.ForkExec(path, argv, attr)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
-	c := make(chan syscall.WaitStatus, 1)
+	ended := make(chan syscall.WaitStatus, 1)
+	c := &Child{PID: pid, Ended: ended, reaper: r, ended: ended}
 	r.children[pid] = c
 	select {
 	case r.started <- struct{}{}:
 	default:
 	}
-	return pid, c, nil
+	return c, nil
+}
+
+// Signal sends a signal to the process group that the child leads. After its end nothing happens: the number may be another's then.
+func (c *Child) Signal(sig syscall.Signal) {
+	c.reaper.mu.Lock()
+	defer c.reaper.mu.Unlock()
+	if c.reaper.children[c.PID] == c {
+		syscall.Kill(-c.PID, sig)
+	}
+}
+
+// Sweep kills what is left of the child's process group when the child has ended.
+func (c *Child) Sweep() {
+	c.reaper.mu.Lock()
+	defer c.reaper.mu.Unlock()
+	c.sweep = true
 }
 
 // Run reaps for as long as the process lives.
@@ -74,17 +101,20 @@ func nextDead() (int, error) {
 	return siginfoPID(&info), nil
 }
 
-// reap takes a zombie's status and tells whoever started it. It may be gone: a fork whose exec failed is waited for by the fork.
+// reap takes a zombie's status and tells whoever started it. It may be gone: a fork whose exec failed is waited for by the fork. As long as the
+// zombie is there, nobody else has its number.
 func (r *Reaper) reap(pid int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	c := r.children[pid]
+	if c != nil && c.sweep {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
 	var status syscall.WaitStatus
 	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-	if err != nil || got != pid {
+	if err != nil || got != pid || c == nil {
 		return
 	}
-	if c := r.children[pid]; c != nil {
-		delete(r.children, pid)
-		c <- status
-	}
+	delete(r.children, pid)
+	c.ended <- status
 }

@@ -3,13 +3,10 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Session is one command, and what it wrote.
@@ -21,10 +18,13 @@ type Session struct {
 	ended   chan struct{} // closed when the command has ended
 	exit    Exit          // valid once the log is closed
 
+	ready chan struct{} // closed when the command was started or can't be
+	child *Child        // valid once ready; nil: it couldn't be started
+	tty   *os.File      // valid once ready; nil: no terminal
+
 	mu      sync.Mutex
 	detach  func() // ends whoever serves the session
 	serving int    // number of the one who serves it
-	pid     int    // 0 when it has ended or never started
 }
 
 // Exit is how a session ended.
@@ -33,6 +33,7 @@ type Exit struct {
 	Signal     syscall.Signal // that ended the command, or 0
 	SignalName string         // SIGKILL
 	Err        error          // why it couldn't be started, with Code 126 or 127
+	TimedOut   bool           // its timeout ended it
 	Offset     uint64         // length of the log
 	At         time.Time
 }
@@ -40,11 +41,56 @@ type Exit struct {
 // Started is when the command was started, or should have been.
 func (s *Session) Started() time.Time { return s.started }
 
-// StdinReceived is how many bytes of stdin the session has.
-func (s *Session) StdinReceived() int64 { return s.stdin.have() }
+// Ready waits until the command was started or couldn't be. The error is the cause of ctx's end.
+func (s *Session) Ready(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
-// Stdin takes stdin that begins at offset. Errors: ErrStdinGap, ErrStdinLong.
-func (s *Session) Stdin(offset int64, data []byte) error { return s.stdin.receive(offset, data) }
+// PID is the command's process, 0 if it couldn't be started. Call it when the session is ready.
+func (s *Session) PID() int {
+	if s.child == nil {
+		return 0
+	}
+	return s.child.PID
+}
+
+// StdinState is how far stdin is; changed is closed when that isn't true any more.
+func (s *Session) StdinState() (state StdinState, changed <-chan struct{}) { return s.stdin.now() }
+
+// Stdin takes stdin that begins at offset. end says that nothing follows. Errors: ErrStdinGap, ErrStdinLong, ErrStdinFull.
+func (s *Session) Stdin(offset int64, data []byte, end bool) error {
+	return s.stdin.receive(offset, data, end)
+}
+
+// Signal sends a signal to the command's process group. After the command's end it does nothing. Call it when the session is ready.
+func (s *Session) Signal(sig syscall.Signal) {
+	if s.child != nil {
+		s.child.Signal(sig)
+	}
+}
+
+// Resize changes the terminal's size, which its foreground processes are told by the kernel. After the command's end it does nothing. Errors:
+// ErrSize, ErrNoTerminal. Call it when the session is ready.
+func (s *Session) Resize(size Size) error {
+	if err := size.check(); err != nil {
+		return err
+	}
+	select {
+	case <-s.ended:
+		return nil
+	default:
+	}
+	if s.tty == nil {
+		return ErrNoTerminal
+	}
+	control(s.tty, func(fd int) error { return setSize(fd, size) }) // fails when it has just ended
+	return nil
+}
 
 // Acknowledge says that the log before offset is kept elsewhere. It's false if the log isn't that long.
 func (s *Session) Acknowledge(offset uint64) bool { return s.log.acknowledge(offset) }
@@ -91,27 +137,11 @@ func (s *Session) Exit() Exit { return s.exit }
 // over reports whether nothing is lost when the session is forgotten.
 func (s *Session) over() bool { return s.log.complete() }
 
-// run notes the command's pid, 0 when it has ended.
-func (s *Session) run(pid int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.pid = pid
-}
-
-// kill kills the command's process group, if it runs.
-func (s *Session) kill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pid > 0 {
-		syscall.Kill(-s.pid, syscall.SIGKILL)
-	}
-}
-
 // newSession returns a session that hasn't started.
-func newSession(stdinBytes int64) *Session {
+func newSession(spec Spec) *Session {
 	return &Session{
-		started: time.Now(), log: newLog(), stdin: newStdin(stdinBytes),
-		dropped: make(chan struct{}), ended: make(chan struct{}),
+		started: time.Now(), log: newLog(), stdin: newStdin(spec.StdinBytes, spec.OpenStdin),
+		dropped: make(chan struct{}), ended: make(chan struct{}), ready: make(chan struct{}),
 	}
 }
 
@@ -122,88 +152,8 @@ func (s *Session) fail(err error) {
 	if errors.As(err, &start) {
 		s.exit.Code = start.code
 	}
+	s.stdin.close()
+	close(s.ready)
 	close(s.ended)
 	s.log.close(func(uint64) {})
-}
-
-// pipes are the ends of a session's standard streams.
-type pipes struct {
-	child  [3]*os.File
-	stdin  *os.File // nil if there is none to feed
-	stdout *os.File
-	stderr *os.File
-}
-
-// openPipes makes them. Without stdin the command gets /dev/null.
-func openPipes(stdin bool) (p pipes, err error) {
-	defer func() {
-		if err != nil {
-			p.close()
-			err = fmt.Errorf("make the session's pipes: %w", err)
-		}
-	}()
-	if stdin {
-		p.child[0], p.stdin, err = os.Pipe()
-	} else {
-		p.child[0], err = os.Open(os.DevNull)
-	}
-	if err != nil {
-		return p, err
-	}
-	if p.stdout, p.child[1], err = os.Pipe(); err != nil {
-		return p, err
-	}
-	p.stderr, p.child[2], err = os.Pipe()
-	return p, err
-}
-
-// closeChild closes the ends that the command has now.
-func (p pipes) closeChild() {
-	for _, f := range p.child {
-		f.Close() // nil is refused, nothing more
-	}
-}
-
-func (p pipes) close() {
-	p.closeChild()
-	p.stdin.Close()
-	p.stdout.Close()
-	p.stderr.Close()
-}
-
-// pump serves the pipes until the command has ended and its output is in the log, and records the exit.
-func (s *Session) pump(p pipes, ended <-chan syscall.WaitStatus, lingering chan struct{}) {
-	if p.stdin != nil {
-		go s.stdin.feed(p.stdin, s.ended)
-	}
-	out := s.startPump(Stdout, p.stdout, lingering)
-	err := s.startPump(Stderr, p.stderr, lingering)
-	status := <-ended
-	at := time.Now()
-	s.run(0)
-	close(s.ended)
-	if p.stdin != nil {
-		p.stdin.Close()
-	}
-	grace := time.AfterFunc(exitGrace, func() { out.cut(); err.cut() })
-	<-out.done
-	<-err.done
-	grace.Stop()
-	s.exit = exitOf(status)
-	s.exit.At = at
-	s.log.close(func(length uint64) { s.exit.Offset = length })
-}
-
-func (s *Session) startPump(source Source, r *os.File, lingering chan struct{}) *pump {
-	p := &pump{source: source, r: r, log: s.log, stop: s.dropped, done: make(chan struct{})}
-	go p.run(lingering)
-	return p
-}
-
-// exitOf reads a wait status.
-func exitOf(status syscall.WaitStatus) Exit {
-	if status.Signaled() {
-		return Exit{Signal: status.Signal(), SignalName: unix.SignalName(status.Signal())}
-	}
-	return Exit{Code: status.ExitStatus()}
 }

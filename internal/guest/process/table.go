@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/space-platform/space/internal/guest/account"
 )
 
 // Limits of a table.
@@ -23,7 +25,7 @@ var ErrRunning = errors.New("the session is not over")
 // Table is all sessions of a machine.
 type Table struct {
 	reaper    *Reaper
-	accounts  accounts
+	accounts  account.Files
 	attr      Attributes
 	lingering chan struct{}
 
@@ -45,7 +47,7 @@ type Attributes struct {
 // NewTable returns an empty table whose commands r starts and reaps.
 func NewTable(r *Reaper, a Attributes) *Table {
 	return &Table{
-		reaper: r, accounts: accounts{"/etc"}, attr: a,
+		reaper: r, accounts: account.System, attr: a,
 		lingering: make(chan struct{}, maxLingering), sessions: map[string]*Session{},
 	}
 }
@@ -73,7 +75,7 @@ func (t *Table) find(id string, spec Spec) (s *Session, fresh bool, err error) {
 	if len(t.sessions) >= MaxSessions && !t.evict() {
 		return nil, false, ErrTooMany
 	}
-	s = newSession(spec.StdinBytes)
+	s = newSession(spec)
 	t.sessions[id] = s
 	t.order = append(t.order, id)
 	return s, true, nil
@@ -81,8 +83,8 @@ func (t *Table) find(id string, spec Spec) (s *Session, fresh bool, err error) {
 
 // start starts a session's command.
 func (t *Table) start(s *Session, spec Spec) error {
-	if spec.StdinBytes < 0 || spec.StdinBytes > MaxStdin {
-		return notExecutable("stdin: %d bytes, want at most %d", spec.StdinBytes, MaxStdin)
+	if err := spec.check(); err != nil {
+		return err
 	}
 	if t.attr.Prepare != nil {
 		t.attr.Prepare()
@@ -91,23 +93,27 @@ func (t *Table) start(s *Session, spec Spec) error {
 	if err != nil {
 		return err
 	}
-	p, err := openPipes(spec.StdinBytes > 0)
+	p, err := openStreams(spec, c.user)
 	if err != nil {
 		return err
 	}
-	pid, ended, err := t.reaper.Start(c.path, c.argv, t.procAttr(c, p))
+	child, err := t.reaper.Start(c.path, c.argv, t.procAttr(c, p))
 	if err != nil {
 		p.close()
 		return c.failure(err)
 	}
 	p.closeChild()
-	s.run(pid)
-	go s.pump(p, ended, t.lingering)
+	s.child = child
+	if p.tty {
+		s.tty = p.stdin
+	}
+	close(s.ready)
+	go s.follow(p, child, spec.Timeout, t.lingering)
 	return nil
 }
 
 // procAttr is how a command is forked: in a session and process group of its own, as its user.
-func (t *Table) procAttr(c command, p pipes) *syscall.ProcAttr {
+func (t *Table) procAttr(c command, p streams) *syscall.ProcAttr {
 	var death syscall.Signal
 	if t.attr.DieWithParent {
 		death = syscall.SIGKILL
@@ -122,8 +128,9 @@ func (t *Table) procAttr(c command, p pipes) *syscall.ProcAttr {
 		Files: []uintptr{p.child[0].Fd(), p.child[1].Fd(), p.child[2].Fd()},
 		Sys: &syscall.SysProcAttr{
 			Setsid:      true,
+			Setctty:     p.tty, // descriptor 0
 			Pdeathsig:   death,
-			Credential:  &syscall.Credential{Uid: c.user.uid, Gid: c.user.gid, Groups: c.user.groups},
+			Credential:  &syscall.Credential{Uid: c.user.UID, Gid: c.user.GID, Groups: c.user.Groups},
 			UseCgroupFD: t.attr.Cgroup != nil,
 			CgroupFD:    group,
 		},
@@ -175,6 +182,10 @@ func (t *Table) KillAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.sessions {
-		s.kill()
+		select {
+		case <-s.ready:
+			s.Signal(syscall.SIGKILL)
+		default: // its start hasn't returned
+		}
 	}
 }

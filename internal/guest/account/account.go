@@ -1,4 +1,6 @@
-package process
+// Package account finds users and groups in the files of the machine's image, as a container runtime does. The image belongs to the guest's
+// users, so the files are read with limits and may be missing or make no sense.
+package account
 
 import (
 	"bufio"
@@ -21,73 +23,76 @@ const maxGroups = 1024
 // defaultUser runs sessions that name none, where the image has it; else root does.
 const defaultUser = "user"
 
-// account is who a session runs as.
-type account struct {
-	name   string
-	uid    uint32
-	gid    uint32
-	groups []uint32
-	home   string
-	shell  string
+// Account is who something is done as.
+type Account struct {
+	Name   string
+	UID    uint32
+	GID    uint32
+	Groups []uint32 // the first is GID; empty for a number that no file has
+	Home   string   // never empty; it needn't exist
+	Shell  string   // never empty
 }
 
-// accounts are the files that name users; etc is /etc but in tests.
-type accounts struct{ etc string }
+// Files are the files that name users and groups, in the directory Etc.
+type Files struct{ Etc string }
 
-// find looks a user up by name or number. The empty name is the default user. Numbers and root exist without any file; a number that no
+// System are this machine's.
+var System = Files{"/etc"}
+
+// Find looks a user up by name or number. The empty name is the default user. Numbers and root exist without any file; a number that no
 // entry has gets group 0 and the home /, as in any container runtime.
-func (a accounts) find(who string) (account, error) {
+func (a Files) Find(who string) (Account, error) {
 	if who == "" {
-		if u, ok := a.entry(func(u account) bool { return u.name == defaultUser }); ok {
+		if u, ok := a.entry(func(u Account) bool { return u.Name == defaultUser }); ok {
 			return a.withGroups(u)
 		}
 		who = "root"
 	}
 	if id, err := strconv.ParseUint(who, 10, 32); err == nil && id < 1<<32-1 { // the last one means "no user" to the kernel
-		if u, ok := a.entry(func(u account) bool { return u.uid == uint32(id) }); ok {
+		if u, ok := a.entry(func(u Account) bool { return u.UID == uint32(id) }); ok {
 			return a.withGroups(u)
 		}
-		return account{name: who, uid: uint32(id), home: "/", shell: "/bin/sh"}, nil
+		return Account{Name: who, UID: uint32(id), Home: "/", Shell: "/bin/sh"}, nil
 	}
-	if u, ok := a.entry(func(u account) bool { return u.name == who }); ok {
+	if u, ok := a.entry(func(u Account) bool { return u.Name == who }); ok {
 		return a.withGroups(u)
 	}
 	if who == "root" {
-		return account{name: "root", home: "/root", shell: "/bin/sh"}, nil
+		return Account{Name: "root", Home: "/root", Shell: "/bin/sh"}, nil
 	}
-	return account{}, fmt.Errorf("user %q: not in /etc/passwd", clip(who))
+	return Account{}, fmt.Errorf("user %q: not in /etc/passwd", clip(who))
 }
 
 // entry returns the first entry of the passwd file that matches.
-func (a accounts) entry(match func(account) bool) (u account, found bool) {
-	eachLine(path.Join(a.etc, "passwd"), 7, func(f []string) bool {
+func (a Files) entry(match func(Account) bool) (u Account, found bool) {
+	eachLine(path.Join(a.Etc, "passwd"), 7, func(f []string) bool {
 		uid, err1 := strconv.ParseUint(f[2], 10, 32)
 		gid, err2 := strconv.ParseUint(f[3], 10, 32)
 		if err1 != nil || err2 != nil || f[0] == "" {
 			return true
 		}
-		u = account{name: f[0], uid: uint32(uid), gid: uint32(gid), home: f[5], shell: f[6]}
+		u = Account{Name: f[0], UID: uint32(uid), GID: uint32(gid), Home: f[5], Shell: f[6]}
 		found = match(u)
 		return !found
 	})
-	if u.home == "" {
-		u.home = "/"
+	if u.Home == "" {
+		u.Home = "/"
 	}
-	if u.shell == "" {
-		u.shell = "/bin/sh"
+	if u.Shell == "" {
+		u.Shell = "/bin/sh"
 	}
 	return u, found
 }
 
 // withGroups adds the groups whose member list names the user.
-func (a accounts) withGroups(u account) (account, error) {
-	u.groups = []uint32{u.gid}
-	eachLine(path.Join(a.etc, "group"), 4, func(f []string) bool {
+func (a Files) withGroups(u Account) (Account, error) {
+	u.Groups = []uint32{u.GID}
+	eachLine(path.Join(a.Etc, "group"), 4, func(f []string) bool {
 		gid, err := strconv.ParseUint(f[2], 10, 32)
-		if err == nil && uint32(gid) != u.gid && slices.Contains(strings.Split(f[3], ","), u.name) {
-			u.groups = append(u.groups, uint32(gid))
+		if err == nil && uint32(gid) != u.GID && slices.Contains(strings.Split(f[3], ","), u.Name) {
+			u.Groups = append(u.Groups, uint32(gid))
 		}
-		return len(u.groups) < maxGroups
+		return len(u.Groups) < maxGroups
 	})
 	return u, nil
 }

@@ -1,4 +1,4 @@
-package process
+package account
 
 import (
 	"os"
@@ -10,7 +10,7 @@ import (
 )
 
 // image makes an /etc with these files.
-func image(t testing.TB, passwd, group string) accounts {
+func image(t testing.TB, passwd, group string) Files {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"passwd": passwd, "group": group} {
 		if content == "" {
@@ -20,7 +20,7 @@ func image(t testing.TB, passwd, group string) accounts {
 			t.Fatal(err)
 		}
 	}
-	return accounts{dir}
+	return Files{dir}
 }
 
 const (
@@ -30,12 +30,12 @@ const (
 
 func TestFindUser(t *testing.T) {
 	full, empty := image(t, passwd, group), image(t, "", "")
-	user := account{name: "user", uid: 1000, gid: 1001, groups: []uint32{1001, 27, 999}, home: "/home/user", shell: "/bin/zsh"}
-	root := account{name: "root", groups: []uint32{0}, home: "/root", shell: "/bin/bash"}
+	user := Account{Name: "user", UID: 1000, GID: 1001, Groups: []uint32{1001, 27, 999}, Home: "/home/user", Shell: "/bin/zsh"}
+	root := Account{Name: "root", Groups: []uint32{0}, Home: "/root", Shell: "/bin/bash"}
 	for name, c := range map[string]struct {
-		in   accounts
+		in   Files
 		who  string
-		want account
+		want Account
 		err  string
 	}{
 		"by name":              {in: full, who: "user", want: user},
@@ -43,20 +43,20 @@ func TestFindUser(t *testing.T) {
 		"the default":          {in: full, who: "", want: user},
 		"root":                 {in: full, who: "root", want: root},
 		"0":                    {in: full, who: "0", want: root},
-		"empty fields":         {in: full, who: "plain", want: account{name: "plain", uid: 1002, gid: 1002, groups: []uint32{1002}, home: "/", shell: "/bin/sh"}},
-		"an unknown number":    {in: full, who: "4242", want: account{name: "4242", uid: 4242, home: "/", shell: "/bin/sh"}},
+		"empty fields":         {in: full, who: "plain", want: Account{Name: "plain", UID: 1002, GID: 1002, Groups: []uint32{1002}, Home: "/", Shell: "/bin/sh"}},
+		"an unknown number":    {in: full, who: "4242", want: Account{Name: "4242", UID: 4242, Home: "/", Shell: "/bin/sh"}},
 		"an unknown name":      {in: full, who: "nobody", err: "not in /etc/passwd"},
 		"a broken entry":       {in: full, who: "bad", err: "not in /etc/passwd"},
 		"a negative number":    {in: full, who: "-1", err: "not in /etc/passwd"},
 		"the invalid number":   {in: full, who: "4294967295", err: "not in /etc/passwd"},
-		"no files, default":    {in: empty, who: "", want: account{name: "root", home: "/root", shell: "/bin/sh"}},
-		"no files, root":       {in: empty, who: "root", want: account{name: "root", home: "/root", shell: "/bin/sh"}},
-		"no files, a number":   {in: empty, who: "5", want: account{name: "5", uid: 5, home: "/", shell: "/bin/sh"}},
+		"no files, default":    {in: empty, who: "", want: Account{Name: "root", Home: "/root", Shell: "/bin/sh"}},
+		"no files, root":       {in: empty, who: "root", want: Account{Name: "root", Home: "/root", Shell: "/bin/sh"}},
+		"no files, a number":   {in: empty, who: "5", want: Account{Name: "5", UID: 5, Home: "/", Shell: "/bin/sh"}},
 		"no files, a name":     {in: empty, who: "user", err: "not in /etc/passwd"},
 		"a name of many bytes": {in: empty, who: strings.Repeat("x", 1000), err: "…"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.in.find(c.who)
+			got, err := c.in.Find(c.who)
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}
@@ -70,10 +70,10 @@ func TestFindUser(t *testing.T) {
 // TestPasswdThatIsNoFile: a named pipe in its place must not hang the agent.
 func TestPasswdThatIsNoFile(t *testing.T) {
 	a := image(t, "", "")
-	if err := syscall.Mkfifo(filepath.Join(a.etc, "passwd"), 0o600); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(a.Etc, "passwd"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if u, err := a.find("root"); err != nil || u.uid != 0 {
+	if u, err := a.Find("root"); err != nil || u.UID != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }
@@ -83,9 +83,36 @@ func FuzzFindUser(f *testing.F) {
 	f.Add("", "", "1")
 	f.Add(":::::::\n:x:0:0:::", "::::", "")
 	f.Fuzz(func(t *testing.T, passwd, group, who string) {
-		u, err := image(t, passwd, group).find(who)
-		if err == nil && (u.name == "" || u.home == "" || u.shell == "" || len(u.groups) > maxGroups) {
+		u, err := image(t, passwd, group).Find(who)
+		if err == nil && (u.Name == "" || u.Home == "" || u.Shell == "" || len(u.Groups) > maxGroups) {
 			t.Fatalf("%q gave %+v", who, u)
 		}
 	})
+}
+
+func TestNumbersAndNames(t *testing.T) {
+	f := image(t, passwd, group)
+	n := f.Names()
+	if n.Users[1000] != "user" || n.Groups[999] != "docker" || n.Users[7] != "" {
+		t.Errorf("%+v", n)
+	}
+	for name, c := range map[string]struct {
+		got  func(string) (uint32, error)
+		who  string
+		want uint32
+		ok   bool
+	}{
+		"a user":              {f.UserID, "user", 1000, true},
+		"a group":             {f.GroupID, "docker", 999, true},
+		"a number":            {f.UserID, "77", 77, true},
+		"root without a file": {image(t, "", "").GroupID, "root", 0, true},
+		"nobody":              {f.UserID, "nobody", 0, false},
+		"no name":             {f.UserID, "", 0, false},
+		"leave it":            {f.UserID, "4294967295", 0, false},
+		"negative":            {f.GroupID, "-1", 0, false},
+	} {
+		if got, err := c.got(c.who); got != c.want || (err == nil) != c.ok {
+			t.Errorf("%s: %d, %v", name, got, err)
+		}
+	}
 }
