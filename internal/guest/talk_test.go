@@ -278,14 +278,21 @@ func TestTerminalLosesNothing(t *testing.T) {
 
 func TestTerminalHangsUp(t *testing.T) {
 	d := startGuest(t)
-	s := d.talk(inTerminal("sleep 1000 & echo $!; (trap '' HUP; exec sleep 1000) & echo $!; echo ready"))
+	s := d.talk(inTerminal(`stty -echo; sh -c 'echo $$; exec sleep 1000' & sh -c 'trap "" HUP; echo $$; exec sleep 1000' & read x`))
+	s.until(func() bool { return strings.Count(s.out.String(), "\n") == 2 })
+	s.write("\n", false)
 	s.untilExit()
 	pids := strings.Fields(s.out.String())
-	hung, stays := atoi(t, pids[0]), atoi(t, pids[1])
-	t.Cleanup(func() { syscall.Kill(stays, syscall.SIGKILL) })
-	gone(t, hung)
-	if err := syscall.Kill(stays, 0); err != nil {
-		t.Errorf("who ignores the hang-up is gone: %v", err)
+	one, other := atoi(t, pids[0]), atoi(t, pids[1]) // in any order
+	t.Cleanup(func() { syscall.Kill(one, syscall.SIGKILL); syscall.Kill(other, syscall.SIGKILL) })
+	alive := func(pid int) bool { return syscall.Kill(pid, 0) == nil }
+	for until := time.Now().Add(testLimit); alive(one) && alive(other); {
+		if time.Now().After(until) {
+			t.Fatal("nobody was hung up")
+		}
+	}
+	if !alive(one) && !alive(other) {
+		t.Error("who ignores the hang-up is gone")
 	}
 }
 
@@ -321,7 +328,7 @@ func TestTerminalOfWrongSize(t *testing.T) {
 
 func TestSignalsReachTheProcessGroup(t *testing.T) {
 	d := startGuest(t)
-	s := d.talk(sh("trap 'echo hup; exit 4' HUP; sleep 1000 & echo $!; wait"))
+	s := d.talk(sh("trap 'echo hup; exit 4' HUP; sh -c 'echo $$; exec sleep 1000' & wait"))
 	s.untilPrinted("\n")
 	child := atoi(t, strings.TrimSpace(s.out.String()))
 	s.tellAll(signal(syscall.SIGHUP))
