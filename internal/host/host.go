@@ -70,7 +70,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err := h.sweep(ctx, executions); err != nil {
 		return err
 	}
-	changes := service.NewChanges()
+	changes, facts := service.NewChanges(), factsOf(c)
 	pool := uids.New(c.Instance.VMUIDs())
 	h.templates, err = template.Open(ctx, template.Config{
 		Dir: filepath.Join(c.Volume.Path, templatesName), Volume: volume{}, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
@@ -81,12 +81,12 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
+		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
 	})
 	if err != nil {
 		return err
 	}
-	h.service = &service.Host{Executions: h.executions, Templates: h.templates, Facts: facts(c), Changes: changes}
+	h.service = &service.Host{Executions: h.executions, Templates: h.templates, Facts: facts, Changes: changes}
 	return nil
 }
 
@@ -134,7 +134,15 @@ func room(v disk.Volume) error {
 	return nil
 }
 
-func facts(c Config) *controlv1.NodeFacts {
+// maxDisk is the largest disk of a machine: its blocks are taken from the volume as they are written.
+const maxDisk = 1 << 40
+
+// mostOf is what one machine may have: all of the node.
+func mostOf(f *controlv1.NodeFacts) rootfs.Size {
+	return rootfs.Size{VCPUs: int(f.GetCpus()), MemoryBytes: int64(f.GetMemoryBytes()), DiskBytes: maxDisk}
+}
+
+func factsOf(c Config) *controlv1.NodeFacts {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		slog.Warn("can't tell how much memory the node has", "err", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/uids"
@@ -18,6 +20,8 @@ type Config struct {
 	Enclosures Enclosures
 	UIDs       *uids.Pool
 	Templates  Templates
+	Kernel     kernel.Files // what machines boot that aren't loaded from a snapshot
+	Most       rootfs.Size  // that one machine may have
 	Sessions   session.Limits
 	Room       func() error                         // says why there is no room for another disk; a *space.Error
 	Clone      func(from, to string, uid int) error // makes a file that shares the other's content and belongs to the uid

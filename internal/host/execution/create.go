@@ -18,9 +18,12 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
-// createTimeout is how long all steps of a creation may take together. Bare it takes a tenth of a second; a loaded machine under
-// emulation needs several.
-const createTimeout = time.Minute
+// How long all steps of a creation may take together, for a loaded machine under emulation. Bare, a load takes a tenth of a second and a
+// boot some.
+const (
+	loadTimeout = time.Minute
+	bootTimeout = 3 * time.Minute
+)
 
 // begin brings a pending execution to life. It reports whether it runs; if not, it has failed, or ctx has ended.
 func (e *execution) begin(ctx context.Context) bool {
@@ -60,32 +63,36 @@ func (e *execution) restart(ctx context.Context) error {
 
 // create does all steps.
 func (e *execution) create(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, createTimeout, errCreateTimeout)
+	o, err := e.findOrigin(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.give()
+	limit := loadTimeout
+	if o.snapshot == nil {
+		limit = bootTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errCreateTimeout)
 	defer cancel()
-	err := e.steps(ctx)
+	err = e.steps(ctx, o)
 	if err != nil && errors.Is(context.Cause(ctx), errCreateTimeout) {
-		return space.Errorf(space.CodeTimeout, "the machine wasn't ready within %s: %w", createTimeout, err)
+		return space.Errorf(space.CodeTimeout, "the machine wasn't ready within %s: %w", limit, err)
 	}
 	return err
 }
 
 var errCreateTimeout = errors.New("the creation took too long")
 
-func (e *execution) steps(ctx context.Context) error {
+func (e *execution) steps(ctx context.Context, o origin) error {
 	laps := startLaps()
-	s, give, err := e.cfg.Templates.Borrow(e.rec.Template)
-	if err != nil {
-		return err
-	}
-	defer give()
-	if err := e.reserve(s.Size); err != nil {
+	if err := e.reserve(o.size); err != nil {
 		return err
 	}
 	laps.lap("record")
 	place := e.place()
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return e.clone(s, place.UID) })
+	g.Go(func() error { return e.clone(o, place.UID) })
 	g.Go(func() (err error) {
 		home, err = e.cfg.Enclosures.Enclose(gctx, place)
 		return err
@@ -94,10 +101,10 @@ func (e *execution) steps(ctx context.Context) error {
 		return err
 	}
 	laps.lap("clone_and_enclose")
-	if err := e.load(ctx, home, s); err != nil {
+	if err := e.start(ctx, home, o); err != nil {
 		return err
 	}
-	laps.lap("load")
+	laps.lap("start")
 	l, err := e.greet(ctx, true)
 	if err != nil {
 		return space.Errorf(space.CodeGuest, "the guest didn't come up: %w", err)
@@ -109,15 +116,12 @@ func (e *execution) steps(ctx context.Context) error {
 	}
 	e.sessions.Use(l)
 	laps.lap("sessions")
-	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", laps.attrs())
+	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", slog.Bool("booted", o.snapshot == nil), laps.attrs())
 	return nil
 }
 
 // reserve puts the record on file, with a uid.
-func (e *execution) reserve(have rootfs.Size) error {
-	if want := e.rec.Size; want != (rootfs.Size{}) && want != have {
-		return space.Errorf(space.CodeShapeUnavailable, "the template has %s, not %s", have, want)
-	}
+func (e *execution) reserve(size rootfs.Size) error {
 	if err := e.cfg.Room(); err != nil {
 		return err
 	}
@@ -129,26 +133,35 @@ func (e *execution) reserve(have rootfs.Size) error {
 		e.cfg.UIDs.Give(uid)
 		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
 	}
-	if err := e.change(func(r *record) { r.UID, r.Size = uid, have }); err != nil {
+	if err := e.change(func(r *record) { r.UID, r.Size = uid, size }); err != nil {
 		e.cfg.UIDs.Give(uid)
 		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
 	}
 	return nil
 }
 
-// clone makes the machine's own disk, and its own memory where the driver can't share the template's.
-func (e *execution) clone(s template.Snapshot, uid int) error {
-	if err := e.cfg.Clone(s.Disk, e.file(diskName), uid); err != nil {
+// start starts the machine and writes down how to find it again.
+func (e *execution) start(ctx context.Context, home vmm.Enclosure, o origin) (err error) {
+	if o.snapshot == nil {
+		e.machine, err = e.boot(ctx, home)
+	} else {
+		e.machine, err = e.load(ctx, home, *o.snapshot)
+	}
+	if err != nil {
 		return err
 	}
-	if e.cfg.Driver.Capabilities().SharedMemory || s.Sealed != nil {
-		return nil
-	}
-	return e.cfg.Clone(s.Memory, e.file(memoryName), uid)
+	return e.change(func(r *record) { h := e.machine.Handle(); r.Machine = &h })
 }
 
-// load starts the machine from the snapshot and writes down how to find it again.
-func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Snapshot) error {
+// boot starts the machine with today's kernel. Its memory is in no file.
+func (e *execution) boot(ctx context.Context, home vmm.Enclosure) (vmm.Machine, error) {
+	return e.cfg.Driver.Boot(ctx, home, vmm.Boot{
+		Shape: e.shape(), Kernel: e.cfg.Kernel.Vmlinux, Initrd: e.cfg.Kernel.Initrd, Disk: e.file(diskName),
+	})
+}
+
+// load starts the machine from a snapshot.
+func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Snapshot) (vmm.Machine, error) {
 	memory := e.file(memoryName) // not there if it's shared
 	if e.cfg.Driver.Capabilities().SharedMemory {
 		memory = s.Memory
@@ -157,13 +170,9 @@ func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Sna
 		Shape: e.shape(), State: s.State, Memory: memory, Sealed: s.Sealed, Disk: e.file(diskName), Manifest: s.Manifest,
 	})
 	if errors.Is(err, vmm.ErrIncompatible) {
-		return space.Errorf(space.CodeTemplateNotReady, "the template's snapshot doesn't fit this node any more: %w", err)
+		return nil, space.Errorf(space.CodeTemplateNotReady, "the template's snapshot doesn't fit this node any more: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	e.machine = m
-	return e.change(func(r *record) { h := m.Handle(); r.Machine = &h })
+	return m, err
 }
 
 // greet makes a link to the guest: it has set its clock, its generator and its identity when greet returns. adopt says that it has

@@ -26,9 +26,14 @@ type execution struct {
 	log   *slog.Logger
 
 	removal  chan struct{} // closed when Remove was called
+	stopping chan struct{} // closed when Stop was called
 	settled  chan struct{} // closed when the state isn't pending any more
+	ended    chan struct{} // closed when the state is stopped, lost or failed: final
+	freed    chan struct{} // closed when an ended one holds nothing but its disk
 	attached chan struct{} // closed when the machine was found again, or found gone
 	gone     chan struct{} // closed when nothing is left
+
+	lent sync.RWMutex // held for reading by those who clone the disk
 
 	// owned by own's goroutine
 	machine vmm.Machine // nil while there is none
@@ -43,10 +48,12 @@ func (t *Table) newExecution(dir string, r record) *execution {
 	e := &execution{
 		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
 		log:     slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox),
-		removal: make(chan struct{}), settled: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
+		removal: make(chan struct{}), stopping: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{}),
+		freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
 	}
-	if r.State != space.ExecutionPending {
-		close(e.settled)
+	e.announce(r.State)
+	if r.Stopping {
+		close(e.stopping)
 	}
 	if r.Removing {
 		close(e.removal)
@@ -54,11 +61,24 @@ func (t *Table) newExecution(dir string, r record) *execution {
 	return e
 }
 
-// own is the owner: it brings the execution to life, watches it, and removes it when that's wanted.
+// announce tells those who wait for it that the state is reached.
+func (e *execution) announce(s space.ExecutionState) {
+	if s != space.ExecutionPending {
+		signal(e.settled)
+	}
+	if s != space.ExecutionPending && s != space.ExecutionRunning {
+		signal(e.ended)
+	}
+}
+
+// own is the owner: it brings the execution to life, watches it, and stops and removes it when that's wanted.
 func (e *execution) own(ctx context.Context) {
 	defer e.letGo()
-	e.untilRemoval(ctx, e.live)
+	e.until(ctx, e.live, e.stopping, e.removal)
 	signal(e.attached)
+	if isSignalled(e.stopping) {
+		e.until(ctx, e.halt, e.removal)
+	}
 	select {
 	case <-e.removal:
 		e.demolish(ctx)
@@ -66,28 +86,30 @@ func (e *execution) own(ctx context.Context) {
 	}
 }
 
-// untilRemoval calls f with a context that ends when Remove is called.
-func (e *execution) untilRemoval(ctx context.Context, f func(context.Context)) {
+// until calls f with a context that ends when one of the channels is closed.
+func (e *execution) until(ctx context.Context, f func(context.Context), wanted ...chan struct{}) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel(nil)
-	watch.Go(func() {
-		select {
-		case <-e.removal:
-			cancel(errRemovalWanted)
-		case <-ctx.Done():
-		}
-	})
+	for _, c := range wanted {
+		watch.Go(func() {
+			select {
+			case <-c:
+				cancel(errEndWanted)
+			case <-ctx.Done():
+			}
+		})
+	}
 	f(ctx)
 }
 
-var errRemovalWanted = errors.New("the execution is to be removed")
+var errEndWanted = errors.New("the execution is to be stopped or removed")
 
 // live goes on from whatever state the record has, until the execution has ended or ctx has.
 func (e *execution) live(ctx context.Context) {
-	if e.isRemoving() {
+	if isSignalled(e.removal) || isSignalled(e.stopping) {
 		return
 	}
 	switch e.report().State {
@@ -107,20 +129,11 @@ func (e *execution) live(ctx context.Context) {
 	e.watch(ctx)
 }
 
-// remove asks the owner to remove the execution. It may be called again.
-func (e *execution) remove() {
+// want asks the owner to stop or remove the execution, by the channel for it. It may be called again.
+func (e *execution) want(c chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	signal(e.removal)
-}
-
-func (e *execution) isRemoving() bool {
-	select {
-	case <-e.removal:
-		return true
-	default:
-		return false
-	}
+	signal(c)
 }
 
 func (e *execution) report() Report {
@@ -165,7 +178,7 @@ func (e *execution) become(s space.ExecutionState, why *problem) {
 	if err != nil {
 		e.log.Error("can't write down an execution's state", "state", s, "err", err)
 	}
-	signal(e.settled)
+	e.announce(s)
 	e.cfg.Changed()
 }
 
@@ -183,7 +196,7 @@ func (e *execution) openSessions() (*session.Set, error) {
 	}
 }
 
-// loadSessions opens the sessions, once. Those of an execution that was lost are so before anybody can attach.
+// loadSessions opens the sessions, once. Those of an execution that has ended are lost before anybody can attach.
 func (e *execution) loadSessions() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -194,8 +207,11 @@ func (e *execution) loadSessions() error {
 	if err != nil {
 		return err
 	}
-	if e.rec.State == space.ExecutionLost && e.rec.Error != nil {
+	switch {
+	case e.rec.State == space.ExecutionLost && e.rec.Error != nil:
 		s.Lose(e.rec.Error.space())
+	case e.rec.State == space.ExecutionStopped:
+		s.Lose(errStopped())
 	}
 	e.sessions = s
 	return nil
@@ -219,9 +235,16 @@ func (e *execution) letGo() {
 
 // signal closes a channel that one goroutine at a time may close.
 func signal(c chan struct{}) {
+	if !isSignalled(c) {
+		close(c)
+	}
+}
+
+func isSignalled(c <-chan struct{}) bool {
 	select {
 	case <-c:
+		return true
 	default:
-		close(c)
+		return false
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 func ensure(t *testing.T, table *Table, o Order, want space.ExecutionState) Report {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*createTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*bootTimeout)
 	defer cancel()
 	r, err := table.Ensure(ctx, o)
 	if err != nil {
@@ -153,7 +153,9 @@ func TestFailedCreationIsFreedAndStaysFailed(t *testing.T) {
 	}{
 		"no template":  {func(r *rig, _ *Order) { r.template = space.Errorf(space.CodeTemplateNotReady, "no") }, space.CodeTemplateNotReady},
 		"full volume":  {func(r *rig, _ *Order) { r.full = space.Errorf(space.CodeCapacity, "full") }, space.CodeCapacity},
-		"other shape":  {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 2} }, space.CodeShapeUnavailable},
+		"no memory":    {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 1, DiskBytes: mib} }, space.CodeShapeUnavailable},
+		"many CPUs":    {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 5, MemoryBytes: 128 * mib, DiskBytes: mib} }, space.CodeShapeUnavailable},
+		"small disk":   {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 1, MemoryBytes: 128 * mib} }, space.CodeShapeUnavailable},
 		"driver":       {func(r *rig, _ *Order) { r.loadErr = errors.New("broken") }, space.CodeInternal},
 		"incompatible": {func(r *rig, _ *Order) { r.loadErr = vmm.ErrIncompatible }, space.CodeTemplateNotReady},
 	} {

@@ -31,12 +31,14 @@ const maxRecord = 64 << 10
 type record struct {
 	Route    space.Route          `json:"route"`
 	Template string               `json:"template"`
+	DiskOf   string               `json:"disk_of,omitempty"` // the execution whose disk it boots from
 	Size     rootfs.Size          `json:"size"`
 	UID      int                  `json:"uid"` // 0 when it was given back
 	State    space.ExecutionState `json:"state"`
 	Since    time.Time            `json:"since"`
 	Error    *problem             `json:"error,omitempty"`    // with failed and lost
 	Machine  *vmm.Handle          `json:"machine,omitempty"`  // while there is one
+	Stopping bool                 `json:"stopping,omitempty"` // Stop was called: it becomes stopped, or is removed
 	Removing bool                 `json:"removing,omitempty"` // Remove was called: nothing else will happen
 }
 

@@ -14,18 +14,20 @@ import (
 // freeTimeout is how long one try to free what an execution holds may take: a killed process gets ten seconds.
 const freeTimeout = 30 * time.Second
 
-// finishEnding frees what a failed or lost execution holds, until that's done or ctx ends.
+// finishEnding frees what an execution holds that has ended, until that's done or ctx ends.
 func (e *execution) finishEnding(ctx context.Context) {
 	signal(e.attached)
 	if err := e.readEnded(); err != nil {
 		e.log.Error("can't read the sessions of an ended execution", "err", err)
 	}
-	e.insist(ctx, "free what an ended execution holds", e.free)
+	if e.insist(ctx, "free what an ended execution holds", e.free) {
+		signal(e.freed)
+	}
 }
 
-// readEnded makes the output of a lost execution readable again after a restart.
+// readEnded makes the output of an execution that has run readable again after a restart.
 func (e *execution) readEnded() error {
-	if e.report().State != space.ExecutionLost {
+	if s := e.report().State; s != space.ExecutionLost && s != space.ExecutionStopped {
 		return nil
 	}
 	return e.loadSessions()
@@ -54,18 +56,19 @@ func (e *execution) demolish(ctx context.Context) {
 	e.cfg.Changed()
 }
 
-// insist repeats a step with back-off until it succeeds or ctx ends.
-func (e *execution) insist(ctx context.Context, what string, step func(context.Context) error) {
+// insist repeats a step with back-off until it succeeds, or ctx ends and it returns false.
+func (e *execution) insist(ctx context.Context, what string, step func(context.Context) error) bool {
 	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
 		try, cancel := context.WithTimeout(ctx, freeTimeout)
 		err := step(try)
 		cancel()
 		if err == nil {
-			return
+			return true
 		}
 		e.log.Error("will try again: "+what, "err", err)
 		pause(ctx, backOff)
 	}
+	return false
 }
 
 // free ends the machine and gives back all that it held: process, enclosure, memory and uid. The disk of an execution that ran stays, and
@@ -115,8 +118,10 @@ func (e *execution) freeFiles() error {
 	return nil
 }
 
-// erase removes the directory, the record last: what is left of it is found by it.
+// erase removes the directory, the record last: what is left of it is found by it. A disk that is being cloned is waited for.
 func (e *execution) erase(context.Context) error {
+	e.lent.Lock()
+	defer e.lent.Unlock()
 	for _, name := range []string{sessionsName, diskName, memoryName} {
 		if err := os.RemoveAll(e.file(name)); err != nil {
 			return fmt.Errorf("erase execution %s: %w", e.route.Execution, err)

@@ -36,8 +36,10 @@ type rig struct {
 	homes    map[string]jail.Spec // enclosures that exist
 	machines map[int]*testMachine // by pid; dead ones stay
 	loads    int
+	boots    []vmm.Boot
 	loadErr  error
 	mute     bool                        // guests don't answer
+	deaf     bool                        // guests don't answer when they are to come to rest
 	stall    func(context.Context) error // called in the step named by at
 	at       string
 	template error
@@ -61,7 +63,7 @@ func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, Room: func() error { return r.full }, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -134,7 +136,10 @@ func (r *rig) Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error) {
 
 func (r *rig) Find(s jail.Spec) vmm.Enclosure { return vmm.Enclosure{ID: s.ID, UID: s.UID} }
 
-func (r *rig) Remove(_ context.Context, s jail.Spec) error {
+func (r *rig) Remove(ctx context.Context, s jail.Spec) error {
+	if err := r.step(ctx, "free"); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.machines {
@@ -149,13 +154,22 @@ func (r *rig) Remove(_ context.Context, s jail.Spec) error {
 func (r *rig) Name() string                   { return "test" }
 func (r *rig) Capabilities() vmm.Capabilities { return vmm.Capabilities{} }
 
-func (r *rig) Boot(context.Context, vmm.Enclosure, vmm.Boot) (vmm.Machine, error) {
-	return nil, errors.New("this test boots nothing")
+func (r *rig) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
+	r.mu.Lock()
+	r.boots = append(r.boots, b)
+	r.mu.Unlock()
+	return r.start(ctx, e)
 }
 
 func (r *rig) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machine, error) {
 	r.mu.Lock()
 	r.loads++
+	r.mu.Unlock()
+	return r.start(ctx, e)
+}
+
+func (r *rig) start(ctx context.Context, e vmm.Enclosure) (vmm.Machine, error) {
+	r.mu.Lock()
 	m := &testMachine{rig: r, pid: len(r.machines) + 1, uid: e.UID, done: make(chan struct{})}
 	r.machines[m.pid] = m
 	err := r.loadErr
@@ -267,7 +281,7 @@ func (m *testMachine) boot() {
 	var work sync.WaitGroup
 	work.Go(func() { <-m.done; m.port.pull() })
 	work.Go(func() { end.Run() })
-	work.Go(func() { accept(end, &work) })
+	work.Go(func() { m.rig.accept(end, &work) })
 	m.rig.t.Cleanup(func() { m.die(); work.Wait() })
 }
 
@@ -325,17 +339,17 @@ func (p *port) pull() {
 	}
 }
 
-func accept(end *link.Guest, work *sync.WaitGroup) {
+func (r *rig) accept(end *link.Guest, work *sync.WaitGroup) {
 	for {
 		st, err := end.Accept(context.Background())
 		if err != nil {
 			return
 		}
-		work.Go(func() { serve(st) })
+		work.Go(func() { r.serve(st) })
 	}
 }
 
-func serve(st *link.Stream) {
+func (r *rig) serve(st *link.Stream) {
 	b, err := st.Recv(context.Background())
 	if err != nil {
 		return
@@ -343,6 +357,13 @@ func serve(st *link.Stream) {
 	call := new(guestv1.Call)
 	proto.Unmarshal(b, call)
 	o := call.GetOpenSession()
+	r.mu.Lock()
+	deaf := r.deaf && call.GetQuiesce() != nil
+	r.mu.Unlock()
+	if deaf {
+		st.Recv(context.Background())
+		return
+	}
 	if o == nil {
 		say(st, &guestv1.Forgotten{})
 		st.CloseSend()

@@ -35,11 +35,12 @@ type Table struct {
 	closed  bool
 }
 
-// Order is what Ensure is asked for. A zero size is the template's.
+// Order is what Ensure is asked for. A zero size is the template's, or that of the execution whose disk is used.
 type Order struct {
 	Route    space.Route
 	Template string
 	Size     rootfs.Size
+	DiskOf   string // an execution of the same sandbox that has ended: the machine boots from a copy of its disk; "" for none
 }
 
 // Report is what the node observes of an execution.
@@ -142,7 +143,7 @@ func (t *Table) enter(o Order) (*execution, error) {
 	case len(t.execs) >= maxExecutions:
 		return nil, space.Errorf(space.CodeCapacity, "the node has %d executions, which is its limit", maxExecutions)
 	}
-	r := record{Route: o.Route, Template: o.Template, Size: o.Size, State: space.ExecutionPending, Since: time.Now()}
+	r := record{Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, State: space.ExecutionPending, Since: time.Now()}
 	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)
 	t.execs[o.Route.Execution] = e
 	t.owners.Go(func() { e.own(t.ctx) })
@@ -163,7 +164,7 @@ func (t *Table) Remove(ctx context.Context, r space.Route) error {
 	if err := r.Match(e.route); err != nil {
 		return err
 	}
-	e.remove()
+	e.want(e.removal)
 	select {
 	case <-e.gone:
 		return nil

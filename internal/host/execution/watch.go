@@ -73,10 +73,8 @@ func (e *execution) reattach(ctx context.Context) bool {
 		return false
 	}
 	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
-		m, err := e.cfg.Driver.Recover(ctx, e.cfg.Enclosures.Find(e.place()), *h)
+		err := e.recoverMachine(ctx)
 		if err == nil {
-			e.machine = m
-			e.link = nil
 			return true
 		}
 		if errors.Is(err, vmm.ErrGone) {
@@ -87,6 +85,20 @@ func (e *execution) reattach(ctx context.Context) bool {
 		pause(ctx, backOff)
 	}
 	return false
+}
+
+// recoverMachine looks for the machine once.
+func (e *execution) recoverMachine(ctx context.Context) error {
+	h := e.rec.Machine
+	if h == nil || h.Driver != e.cfg.Driver.Name() {
+		return vmm.ErrGone
+	}
+	m, err := e.cfg.Driver.Recover(ctx, e.cfg.Enclosures.Find(e.place()), *h)
+	if err != nil {
+		return err
+	}
+	e.machine, e.link = m, nil
+	return nil
 }
 
 // lose says at once that the execution is gone, then frees what it held.

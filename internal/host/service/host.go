@@ -24,6 +24,7 @@ const maxRequest = 3 << 20
 // Executions does what is ordered about executions. See execution.Table.
 type Executions interface {
 	Ensure(ctx context.Context, o execution.Order) (execution.Report, error)
+	Stop(ctx context.Context, r space.Route) error
 	Remove(ctx context.Context, r space.Route) error
 	Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error
 	Reports() []execution.Report
@@ -65,10 +66,13 @@ func (h *Host) EnsureExecution(ctx context.Context, req *connect.Request[hostv1.
 	if err == nil {
 		err = checkTemplate(o.GetTemplate())
 	}
+	if of := o.GetDiskOf(); err == nil && of != "" {
+		err = checkID("disk_of", space.PrefixExecution, of)
+	}
 	if err != nil {
 		return nil, peer.ToConnect(err)
 	}
-	r, err := h.Executions.Ensure(ctx, execution.Order{Route: route, Template: o.GetTemplate(), Size: size(o.GetShape())})
+	r, err := h.Executions.Ensure(ctx, execution.Order{Route: route, Template: o.GetTemplate(), Size: size(o.GetShape()), DiskOf: o.GetDiskOf()})
 	if err != nil {
 		return nil, peer.ToConnect(err)
 	}
@@ -85,6 +89,18 @@ func (h *Host) RemoveExecution(ctx context.Context, req *connect.Request[hostv1.
 		return nil, peer.ToConnect(err)
 	}
 	return connect.NewResponse(&hostv1.RemoveExecutionResponse{}), nil
+}
+
+// StopExecution ends an execution's machine and keeps its disk.
+func (h *Host) StopExecution(ctx context.Context, req *connect.Request[hostv1.StopExecutionRequest]) (*connect.Response[hostv1.StopExecutionResponse], error) {
+	route, err := peer.Route(req.Msg.GetOrder().GetRoute())
+	if err == nil {
+		err = h.Executions.Stop(ctx, route)
+	}
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	return connect.NewResponse(&hostv1.StopExecutionResponse{}), nil
 }
 
 // EnsureTemplate begins the build of a template.
@@ -126,9 +142,11 @@ func (h *Host) status() *hostv1.WatchResponse {
 	return out
 }
 
-func checkTemplate(id string) error {
-	if err := space.CheckID(space.PrefixTemplate, id); err != nil {
-		return space.FieldErrorf("template", "%s", err)
+func checkTemplate(id string) error { return checkID("template", space.PrefixTemplate, id) }
+
+func checkID(field string, p space.Prefix, id string) error {
+	if err := space.CheckID(p, id); err != nil {
+		return space.FieldErrorf(field, "%s", err)
 	}
 	return nil
 }

@@ -72,6 +72,8 @@ func (e executions) Ensure(_ context.Context, o execution.Order) (execution.Repo
 	return execution.Report{Route: o.Route, State: space.ExecutionRunning, Since: time.Unix(1, 0)}, e.err
 }
 
+func (e executions) Stop(context.Context, space.Route) error { return e.err }
+
 func (e executions) Remove(context.Context, space.Route) error { return e.err }
 
 func (e executions) Attach(ctx context.Context, _ space.Route, q session.Request, send session.Send) error {
@@ -122,18 +124,23 @@ func TestOrdersPassWholeAndErrorsKeepTheirCode(t *testing.T) {
 	want := route()
 	order := &controlv1.EnsureExecution{
 		Route: peer.RouteMessage(want), Template: space.NewID(space.PrefixTemplate), Shape: &controlv1.Shape{Vcpus: 1, MemoryBytes: 2, DiskBytes: 3},
+		DiskOf: space.NewID(space.PrefixExecution),
 	}
 	got, err := r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Msg.GetReport().GetState() != "running" || r.orders[0].Route != want || r.orders[0].Size != (rootfs.Size{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}) {
+	if got.Msg.GetReport().GetState() != "running" || r.orders[0].Route != want || r.orders[0].DiskOf != order.DiskOf || r.orders[0].Size != (rootfs.Size{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}) {
 		t.Errorf("ordered %+v, reported %v", r.orders[0], got.Msg)
 	}
 	r.err = space.Errorf(space.CodeRouteStale, "stale")
 	_, err = r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
 	if code(err) != space.CodeRouteStale {
 		t.Errorf("ensure: %v", err)
+	}
+	_, err = r.host.StopExecution(t.Context(), connect.NewRequest(&hostv1.StopExecutionRequest{Order: &controlv1.StopExecution{Route: order.Route}}))
+	if code(err) != space.CodeRouteStale {
+		t.Errorf("stop: %v", err)
 	}
 	_, err = r.host.RemoveExecution(t.Context(), connect.NewRequest(&hostv1.RemoveExecutionRequest{Route: order.Route}))
 	if code(err) != space.CodeRouteStale {

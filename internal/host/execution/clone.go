@@ -1,0 +1,39 @@
+package execution
+
+import (
+	"fmt"
+	"os"
+)
+
+// clone makes the machine's own disk, and its own memory where it's loaded and the driver can't share the snapshot's.
+func (e *execution) clone(o origin, uid int) error {
+	if err := e.cfg.Clone(o.disk, e.file(diskName), uid); err != nil {
+		return err
+	}
+	if err := e.grow(o.size.DiskBytes); err != nil {
+		return err
+	}
+	if o.keep {
+		// The origin is removed when this one runs: no power loss may bring back its removal without this copy.
+		return e.syncDisk()
+	}
+	if o.snapshot == nil || e.cfg.Driver.Capabilities().SharedMemory || o.snapshot.Sealed != nil {
+		return nil
+	}
+	return e.cfg.Clone(o.snapshot.Memory, e.file(memoryName), uid)
+}
+
+// grow makes the disk as large as it's to be; the guest makes its file system larger when it boots.
+func (e *execution) grow(bytes int64) error {
+	info, err := os.Stat(e.file(diskName))
+	if err != nil {
+		return err
+	}
+	if info.Size() >= bytes {
+		return nil
+	}
+	if err := os.Truncate(e.file(diskName), bytes); err != nil {
+		return fmt.Errorf("make the disk larger: %w", err)
+	}
+	return nil
+}

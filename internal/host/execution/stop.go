@@ -1,0 +1,135 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/machine"
+)
+
+// quiesceTimeout is how long a guest may take to write out its files before its machine is ended all the same. Its disk has a journal then,
+// as after a power loss.
+const quiesceTimeout = 45 * time.Second
+
+// Stop ends an execution's machine after its guest has written out its files, and returns when the execution is stopped: it holds nothing but
+// its disk, which is durable. Stopping a stopped one succeeds. When ctx ends before, the work goes on.
+func (t *Table) Stop(ctx context.Context, r space.Route) error {
+	e, err := t.find(r)
+	if space.CodeOf(err) == space.CodeExecutionLost {
+		return space.Errorf(space.CodeNotFound, "the node has nothing of execution %s", r.Execution)
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.await(ctx, e.settled); err != nil {
+		return err
+	}
+	if e.report().State == space.ExecutionRunning {
+		e.want(e.stopping)
+	}
+	if err := e.await(ctx, e.ended); err != nil {
+		return err
+	}
+	if s := e.report().State; s != space.ExecutionStopped {
+		return space.Errorf(space.CodeExecutionLost, "execution %s has no machine to stop: it's %s", r.Execution, s)
+	}
+	return nil
+}
+
+// await waits for what the owner does.
+func (e *execution) await(ctx context.Context, c <-chan struct{}) error {
+	select {
+	case <-e.removal:
+		return space.Errorf(space.CodeConflict, "execution %s is being removed", e.route.Execution)
+	default:
+	}
+	select {
+	case <-c:
+		return nil
+	case <-e.removal:
+		return space.Errorf(space.CodeConflict, "execution %s is being removed", e.route.Execution)
+	case <-e.table.ctx.Done():
+		return errStopping()
+	case <-ctx.Done():
+		return space.Errorf(space.CodeTimeout, "execution %s isn't as far yet: %w", e.route.Execution, context.Cause(ctx))
+	}
+}
+
+// errStopped is what those are told who wait for a session.
+func errStopped() *space.Error {
+	return space.Errorf(space.CodeSessionLost, "the sandbox was stopped, and its sessions ended with its machine")
+}
+
+// halt stops the execution, from wherever another life of the daemon left it: the intent on file, the guest's files, the machine and all
+// that it held, the disk, the state.
+func (e *execution) halt(ctx context.Context) {
+	if e.report().State != space.ExecutionRunning {
+		e.finishEnding(ctx)
+		return
+	}
+	e.insist(ctx, "note that an execution is to be stopped", func(context.Context) error {
+		return e.change(func(r *record) { r.Stopping = true })
+	})
+	if err := e.quiesce(ctx); err != nil && ctx.Err() == nil {
+		e.log.Warn("a guest is ended without having written out its files", "err", err)
+	}
+	e.loseSessions(errStopped())
+	if !e.insist(ctx, "free what a stopped execution holds", e.free) || !e.insist(ctx, "write out a stopped execution's disk", func(context.Context) error { return e.syncDisk() }) {
+		return
+	}
+	signal(e.freed)
+	e.become(space.ExecutionStopped, nil)
+}
+
+// quiesce lets the guest write out its files. A machine that is gone has nothing to write any more.
+func (e *execution) quiesce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, quiesceTimeout)
+	defer cancel()
+	if e.machine == nil {
+		if err := e.recoverMachine(ctx); err != nil {
+			return err
+		}
+	}
+	if e.link == nil || isSignalled(e.link.Done()) {
+		l, err := e.greet(ctx, false)
+		if err != nil {
+			return err
+		}
+		if e.link != nil {
+			e.link.Close()
+		}
+		e.link = l
+	}
+	return machine.Quiesce(ctx, e.link)
+}
+
+// loseSessions ends all sessions; their output stays readable.
+func (e *execution) loseSessions(why *space.Error) {
+	if err := e.loadSessions(); err != nil {
+		e.log.Error("can't read the sessions of an execution", "err", err)
+		return
+	}
+	e.sessions.Lose(why)
+}
+
+// syncDisk makes the disk durable.
+func (e *execution) syncDisk() error {
+	f, err := os.OpenFile(e.file(diskName), os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("write out %s: %w", f.Name(), err)
+	}
+	return durable.SyncDir(e.dir)
+}

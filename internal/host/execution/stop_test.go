@@ -1,0 +1,282 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/rootfs"
+)
+
+func stop(t *testing.T, table *Table, r space.Route) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*quiesceTimeout)
+	defer cancel()
+	if err := table.Stop(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// successor is an order for the next execution of a sandbox, from the disk of the one before.
+func successor(o Order) Order {
+	next := o
+	next.Route.Execution, next.Route.Epoch, next.DiskOf = space.NewID(space.PrefixExecution), o.Route.Epoch+1, o.Route.Execution
+	return next
+}
+
+func stateOf(t *testing.T, table *Table, o Order) space.ExecutionState {
+	t.Helper()
+	for _, r := range table.Reports() {
+		if r.Route == o.Route {
+			return r.State
+		}
+	}
+	return space.ExecutionGone
+}
+
+// scribble changes an execution's disk, as a guest does.
+func (r *rig) scribble(o Order, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.path(o, diskName), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) path(o Order, name string) string {
+	return filepath.Join(r.dir, "executions", space.HostLabel(o.Route.Execution), name)
+}
+
+func (r *rig) checkDisk(o Order, want string) {
+	r.t.Helper()
+	b, err := os.ReadFile(r.path(o, diskName))
+	if err != nil || len(b) < len(want) || string(b[:len(want)]) != want {
+		r.t.Errorf("the disk has %.20q, %v, want %q", b, err, want)
+	}
+}
+
+func TestStopKeepsTheDiskAndNothingElse(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.scribble(o, "files")
+	a := attach(t, table, o.Route, "wait")
+	a.next(t)
+	a.next(t)
+	stop(t, table, o.Route)
+	if e := a.next(t).GetLost().GetError(); e.GetCode() != string(space.CodeSessionLost) {
+		t.Errorf("the client was told %v", e)
+	}
+	for range 2 {
+		if len(r.homes) > 0 || len(r.running()) > 0 || r.exists(o, memoryName) {
+			t.Errorf("left are enclosures %v and %d machines", r.homes, len(r.running()))
+		}
+		stop(t, table, o.Route)
+		ensure(t, table, o, space.ExecutionStopped)
+		r.checkDisk(o, "files")
+		if err := <-attach(t, table, o.Route, "true").err; space.CodeOf(err) != space.CodeSessionLost {
+			t.Errorf("a new session: %v", err)
+		}
+		table.Close()
+		table = r.open()
+	}
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+	if err := table.Stop(t.Context(), o.Route); space.CodeOf(err) != space.CodeNotFound {
+		t.Errorf("stopping one that isn't there: %v", err)
+	}
+}
+
+func TestStartFromTheDiskOfOneThatEnded(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *rig, *Table, Order){
+		"stopped": func(t *testing.T, _ *rig, table *Table, o Order) { stop(t, table, o.Route) },
+		"lost": func(t *testing.T, r *rig, table *Table, o Order) {
+			r.running()[0].die()
+			r.awaitFreed(t, table, o, space.ExecutionLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			r.scribble(o, "files")
+			end(t, r, table, o)
+			next := successor(o)
+			next.Size = rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 2 * mib}
+			r.template = errors.New("the template is gone")
+			ensure(t, table, next, space.ExecutionRunning)
+			r.checkDisk(next, "files")
+			if b := r.boots[0]; len(r.boots) != 1 || b.Shape.VCPUs != 2 || b.Memory != "" || b.Disk != r.path(next, diskName) {
+				t.Errorf("booted %+v", r.boots)
+			}
+			if info, err := os.Stat(r.path(next, diskName)); err != nil || info.Size() != 2*mib {
+				t.Errorf("the disk is %v, %v", info, err)
+			}
+			remove(t, table, o.Route)
+			ensure(t, table, next, space.ExecutionRunning)
+			r.checkDisk(next, "files")
+			remove(t, table, next.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func TestAStartThatFailsCostsNothing(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.scribble(o, "files")
+	stop(t, table, o.Route)
+	r.loadErr = errors.New("broken")
+	next := successor(o)
+	ensure(t, table, next, space.ExecutionFailed)
+	ensure(t, table, o, space.ExecutionStopped)
+	r.checkDisk(o, "files")
+	r.loadErr = nil
+	again := successor(o)
+	ensure(t, table, again, space.ExecutionRunning)
+	r.checkDisk(again, "files")
+	for _, x := range []Order{o, next, again} {
+		remove(t, table, x.Route)
+	}
+	r.checkNothingLeft()
+}
+
+func TestWhoseDiskCanBeUsed(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	for name, c := range map[string]struct {
+		change func(*Order)
+		want   space.Code
+	}{
+		"of one that runs":     {func(*Order) {}, space.CodeConflict},
+		"of an unknown one":    {func(o *Order) { o.DiskOf = space.NewID(space.PrefixExecution) }, space.CodeExecutionLost},
+		"of another sandbox's": {func(o *Order) { o.Route.Sandbox = space.NewID(space.PrefixSandbox) }, space.CodeExecutionLost},
+	} {
+		next := successor(o)
+		c.change(&next)
+		if got := ensure(t, table, next, space.ExecutionFailed); space.CodeOf(got.Err) != c.want {
+			t.Errorf("the disk %s: %v, want %s", name, got.Err, c.want)
+		}
+	}
+	ensure(t, table, o, space.ExecutionRunning)
+}
+
+func TestInterruptedStopGoesOn(t *testing.T) {
+	for _, step := range []string{"greet", "free"} {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			r.scribble(o, "files")
+			if step == "greet" { // the stop must reach the guest anew
+				table.mu.Lock()
+				table.execs[o.Route.Execution].link.Close()
+				table.mu.Unlock()
+			}
+			there := r.stopAt(step)
+			ctx, cancel := context.WithCancel(t.Context())
+			stopped := make(chan error, 1)
+			go func() { stopped <- table.Stop(ctx, o.Route) }()
+			<-there
+			cancel()
+			<-stopped
+			table.Close()
+			table = r.open()
+			stop(t, table, o.Route)
+			r.checkDisk(o, "files")
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+// TestStopIsFinishedByTheNextDaemon kills the daemon when everything is free and the state isn't written yet.
+func TestStopIsFinishedByTheNextDaemon(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	stop(t, table, o.Route)
+	table.Close()
+	rec, err := readRecord(r.path(o, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.State = space.ExecutionRunning
+	if err := rec.write(r.path(o, "")); err != nil {
+		t.Fatal(err)
+	}
+	table = r.open()
+	stop(t, table, o.Route)
+	ensure(t, table, o, space.ExecutionStopped)
+}
+
+func TestWedgedGuestIsStoppedAfterADeadline(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.t, r.deaf = t, true
+		table, o := r.open(), order()
+		ensure(t, table, o, space.ExecutionRunning)
+		stop(t, table, o.Route)
+		if len(r.running()) > 0 {
+			t.Error("the machine still runs")
+		}
+		remove(t, table, o.Route)
+		r.checkNothingLeft()
+		table.Close()
+	})
+}
+
+func TestRemovalInterruptsAStop(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	there := r.stopAt("free")
+	stopped := make(chan error, 1)
+	go func() { stopped <- table.Stop(t.Context(), o.Route) }()
+	<-there
+	remove(t, table, o.Route)
+	if err := <-stopped; space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("the stop ended with %v", err)
+	}
+	r.checkNothingLeft()
+}
+
+func TestMachineThatDiesInAStopIsStopped(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.scribble(o, "files")
+	there := r.stopAt("free")
+	stopped := make(chan error, 1)
+	go func() { stopped <- table.Stop(t.Context(), o.Route) }()
+	<-there
+	table.Close()
+	<-stopped
+	for _, m := range r.running() {
+		m.die()
+	}
+	table = r.open()
+	stop(t, table, o.Route)
+	r.checkDisk(o, "files")
+}
+
+func TestShapeWithoutASnapshotBoots(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	o.Size = rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 4 * mib}
+	ensure(t, table, o, space.ExecutionRunning)
+	if b := r.boots[0]; r.loads != 0 || b.Shape.VCPUs != 2 || b.Shape.MemoryBytes != 128*mib {
+		t.Errorf("%d loads, booted %+v", r.loads, r.boots)
+	}
+	r.checkDisk(o, "disk")
+	if got := r.homes[o.Route.Execution].Limits; got.MemoryBytes <= 128*mib || got.CPUMillis != 3000 {
+		t.Errorf("its limits are %+v", got)
+	}
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}

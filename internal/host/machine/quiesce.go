@@ -1,0 +1,37 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	"github.com/space-platform/space/api/link"
+)
+
+// Quiesce lets a guest write all its dirty data to its disk. The sessions' processes stand still from then on, until the next greeting.
+func Quiesce(ctx context.Context, l *link.Link) error {
+	if err := Ask(ctx, l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}}, new(guestv1.Quiesced)); err != nil {
+		return fmt.Errorf("quiesce the guest: %w", err)
+	}
+	return nil
+}
+
+// Ask makes a call that has one answer.
+func Ask(ctx context.Context, l *link.Link, call *guestv1.Call, answer proto.Message) error {
+	first, err := proto.Marshal(call)
+	if err != nil {
+		return err
+	}
+	st, err := l.Open(ctx, first)
+	if err != nil {
+		return err
+	}
+	defer st.Reset(link.CodeCancelled)
+	b, err := st.Recv(ctx)
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, answer)
+}
