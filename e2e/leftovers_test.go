@@ -54,7 +54,7 @@ func leftovers(i instance.Instance) []error {
 	return found
 }
 
-// processes returns the pids whose uid and command line the function picks.
+// processes returns the pids whose uid and command line the function picks. A zombie holds nothing: its parent only hasn't looked yet.
 func processes(pick func(uid int, cmd string) bool) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var out []int
@@ -64,7 +64,7 @@ func processes(pick func(uid int, cmd string) bool) []int {
 			continue
 		}
 		uid, ok := statusInt(pid, "Uid")
-		if ok && pid != os.Getpid() && pick(uid, commandLine(pid)) {
+		if ok && pid != os.Getpid() && !strings.HasPrefix(status(pid, "State"), "Z") && pick(uid, commandLine(pid)) {
 			out = append(out, pid)
 		}
 	}
