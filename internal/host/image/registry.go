@@ -1,0 +1,205 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+// userAgent is what a registry sees.
+const userAgent = "space"
+
+// maxReference bounds a reference, in bytes.
+const maxReference = 512
+
+// A layer that breaks off is fetched again from its beginning.
+const (
+	fetchAttempts = 4
+	fetchPause    = time.Second // before the second attempt, twice as long before each next one
+)
+
+// Registry finds images by their references, without any credentials.
+type Registry struct {
+	Insecure []string // HOST:PORT of registries that may be spoken to without TLS, beside those on this machine
+	Cache    Cache
+
+	pause time.Duration // before a second attempt; 0: fetchPause
+}
+
+// CheckReference refuses what is no reference.
+func CheckReference(reference string) error {
+	_, err := Registry{}.parse(reference)
+	return err
+}
+
+func (r Registry) parse(reference string) (name.Reference, error) {
+	if len(reference) > maxReference {
+		return nil, tooMany("bytes of a reference", int64(len(reference)), maxReference)
+	}
+	ref, err := name.ParseReference(reference)
+	if err != nil {
+		return nil, fmt.Errorf("%w: not a reference: %q", ErrMalformed, clip(reference))
+	}
+	if !newPolicy("", r.Insecure).mayBePlain(ref.Context().RegistryStr()) {
+		return ref, nil
+	}
+	return name.ParseReference(reference, name.Insecure)
+}
+
+// Find asks a registry for the image of a reference that fits this machine. Layers are fetched when they're applied.
+func (r Registry) Find(ctx context.Context, reference string) (*Image, error) {
+	ref, err := r.parse(reference)
+	if err != nil {
+		return nil, err
+	}
+	p := pull{registry: r, repository: ref.Context()}
+	p.puller, err = remote.NewPuller(remote.WithAuth(authn.Anonymous), remote.WithUserAgent(userAgent), remote.WithPlatform(platform),
+		remote.WithTransport(newPolicy(ref.Context().RegistryStr(), r.Insecure)))
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", reference, err)
+	}
+	i, err := p.image(ctx, ref)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", reference, explain(err))
+	}
+	return i, nil
+}
+
+// explain says what a registry's refusal means.
+func explain(err error) error {
+	var refusal *transport.Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	switch refusal.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return errors.New("the registry wants a login, or there is no such image")
+	case http.StatusNotFound:
+		return errors.New("the registry has no such image")
+	}
+	return err
+}
+
+// pull is one image of a registry.
+type pull struct {
+	registry   Registry
+	repository name.Repository
+	puller     *remote.Puller
+	sizes      map[v1.Hash]int64
+}
+
+func (p *pull) image(ctx context.Context, ref name.Reference) (*Image, error) {
+	d, err := p.puller.Get(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	for depth := 1; d.MediaType.IsIndex(); depth++ {
+		if depth > maxIndexes {
+			return nil, tooMany("indexes inside of each other", int64(depth), maxIndexes)
+		}
+		if d, err = p.next(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	return p.read(ctx, d)
+}
+
+// next goes from an index to what fits this machine in it.
+func (p *pull) next(ctx context.Context, d *remote.Descriptor) (*remote.Descriptor, error) {
+	index, err := d.ImageIndex()
+	if err != nil {
+		return nil, err
+	}
+	m, err := index.IndexManifest()
+	if err != nil {
+		return nil, fmt.Errorf("%w: the index: %w", ErrMalformed, err)
+	}
+	choice, err := chosen(m)
+	if err != nil {
+		return nil, err
+	}
+	return p.puller.Get(ctx, p.repository.Digest(choice.Digest.String()))
+}
+
+func (p *pull) read(ctx context.Context, d *remote.Descriptor) (*Image, error) {
+	remoteImage, err := d.Image()
+	if err != nil {
+		return nil, err
+	}
+	m, err := remoteImage.Manifest()
+	if err != nil {
+		return nil, fmt.Errorf("%w: the manifest: %w", ErrMalformed, err)
+	}
+	if m.Config.Size > maxDocument {
+		return nil, tooMany("bytes of a configuration", m.Config.Size, maxDocument)
+	}
+	f, err := remoteImage.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("the configuration: %w", err)
+	}
+	p.sizes = map[v1.Hash]int64{}
+	for _, l := range m.Layers {
+		p.sizes[l.Digest] = l.Size
+	}
+	i, err := blobs(p.layer).assemble(m.Layers, f)
+	if err != nil {
+		return nil, err
+	}
+	i.Reference = p.repository.Digest(d.Digest.String()).String()
+	return i, nil
+}
+
+// layer returns a layer's blob, from the cache if it's there. Addresses that the manifest may give for it are ignored.
+func (p *pull) layer(ctx context.Context, h v1.Hash) (io.ReadCloser, error) {
+	f, err := p.registry.Cache.Open(h)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	for attempt, pause := 1, cmp.Or(p.registry.pause, fetchPause); ; attempt, pause = attempt+1, 2*pause {
+		err := p.fetch(ctx, h)
+		if err == nil {
+			return p.registry.Cache.Open(h)
+		}
+		if attempt == fetchAttempts || !temporary(err) {
+			return nil, fmt.Errorf("fetch %s: %w", h, explain(err))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (p *pull) fetch(ctx context.Context, h v1.Hash) error {
+	l, err := p.puller.Layer(ctx, p.repository.Digest(h.String()))
+	if err != nil {
+		return err
+	}
+	blob, err := l.Compressed()
+	if err != nil {
+		return err
+	}
+	defer blob.Close()
+	return p.registry.Cache.Put(ctx, h, p.sizes[h], blob)
+}
+
+// temporary tells whether another attempt may end differently: not when the registry refuses, or when there is no room.
+func temporary(err error) bool {
+	var refusal *transport.Error
+	if errors.As(err, &refusal) {
+		return refusal.Temporary()
+	}
+	return !errors.Is(err, ErrTooLarge) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errForbiddenAddress) && !errors.Is(err, errNoSpace)
+}
