@@ -34,6 +34,7 @@ import (
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
 	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/instance/instancetest"
 	"github.com/space-platform/space/internal/peer"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -104,16 +105,13 @@ type rig struct {
 	sessions sessionv1connect.SessionServiceClient
 }
 
-// slot is one that no other package's tests use.
-const slot = instance.MaxSlots - 3
-
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "host")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, daemon: daemon{Dir: dir, Instance: instance.Instance{Name: fmt.Sprintf("ht%d", os.Getpid()), Slot: slot}}}
+	r := &rig{t: t, daemon: daemon{Dir: dir, Instance: instancetest.Own(t)}}
 	r.Kernel = vmmtest.Kernel(t)
 	if err := r.volume().Ensure(t.Context()); err != nil {
 		t.Fatal(err)
@@ -260,10 +258,14 @@ func (r *rig) route() space.Route {
 // ensure makes an execution that runs, and returns how long that took.
 func (r *rig) ensure(template string, route space.Route) time.Duration {
 	r.t.Helper()
+	return r.order(&controlv1.EnsureExecution{Route: peer.RouteMessage(route), Template: template})
+}
+
+// order orders an execution and returns how long it took until it ran.
+func (r *rig) order(o *controlv1.EnsureExecution) time.Duration {
+	r.t.Helper()
 	began := time.Now()
-	a, err := r.host.EnsureExecution(r.t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{
-		Order: &controlv1.EnsureExecution{Route: peer.RouteMessage(route), Template: template},
-	}))
+	a, err := r.host.EnsureExecution(r.t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: o}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

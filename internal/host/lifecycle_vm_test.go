@@ -1,0 +1,228 @@
+//go:build vm
+
+package host_test
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// TestLifecycle stops and starts sandboxes, with real machines and disks.
+func TestLifecycle(t *testing.T) {
+	r := newRig(t)
+	mini := r.template("mini")
+	for _, story := range []struct {
+		name string
+		run  func(t *testing.T, r *rig, template string)
+	}{
+		{"a stopped sandbox keeps its files", stopAndStart},
+		{"a lost sandbox starts from its disk", startFromLost},
+		{"a daemon killed in a stop goes on with it", killedInStop},
+		{"a daemon killed in a start begins it anew", killedInStart},
+		{"a wedged guest is stopped", wedgedGuest},
+		{"a sandbox of another shape", otherShape},
+		{"a template that goes leaves its sandboxes alone", templateGoes},
+	} {
+		t.Run(story.name, func(t *testing.T) {
+			outer := r.t
+			r.t = t
+			defer func() { r.t = outer }()
+			story.run(t, r, mini)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+// stop stops an execution.
+func (r *rig) stopExecution(route space.Route) {
+	r.t.Helper()
+	began := time.Now()
+	_, err := r.host.StopExecution(r.t.Context(), connect.NewRequest(&hostv1.StopExecutionRequest{
+		Order: &controlv1.StopExecution{Route: peer.RouteMessage(route)},
+	}))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if left := r.machines(); len(left) > 0 {
+		r.t.Errorf("machines %v still run", left)
+	}
+	r.t.Logf("stopped in %s", time.Since(began).Round(time.Millisecond))
+}
+
+// successor is the route of a sandbox's next execution.
+func successor(route space.Route) space.Route {
+	route.Execution = space.NewID(space.PrefixExecution)
+	route.Epoch++
+	return route
+}
+
+// startFrom starts a sandbox's next execution from the disk of the one before, which is removed then.
+func (r *rig) startFrom(template string, old space.Route) space.Route {
+	r.t.Helper()
+	next := successor(old)
+	r.t.Logf("started in %s", r.order(&controlv1.EnsureExecution{Route: peer.RouteMessage(next), Template: template, DiskOf: old.Execution}).Round(time.Millisecond))
+	r.remove(old)
+	return next
+}
+
+const writeFiles = "echo kept >/home/user/file; head -c 3000000 /dev/urandom >/home/user/random; md5sum </home/user/random"
+
+const readFiles = "cat /home/user/file; md5sum </home/user/random"
+
+const bootID = "cat /proc/sys/kernel/random/boot_id"
+
+func stopAndStart(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	sum, boot := r.run(route, "/bin/sh", "-c", writeFiles), r.run(route, "/bin/sh", "-c", bootID)
+	for range 3 {
+		r.stopExecution(route)
+		route = r.startFrom(mini, route)
+		if got := r.run(route, "/bin/sh", "-c", readFiles); got != "kept\n"+sum {
+			t.Errorf("after the start it has %q", got)
+		}
+		if again := r.run(route, "/bin/sh", "-c", bootID); again == boot {
+			t.Errorf("the boot id is still %s", again)
+		}
+		if got := r.run(route, "/bin/sh", "-c", "id -un; hostname; dmesg | grep -c 'recovery complete'; true"); !strings.HasPrefix(got, "user\nsbx-"+space.HostLabel(route.Sandbox)+"\n") {
+			t.Errorf("it printed %q", got)
+		}
+	}
+	r.stopExecution(route)
+	r.kill()
+	r.start()
+	r.stopExecution(route)
+	r.remove(route)
+}
+
+func startFromLost(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	sum := r.run(route, "/bin/sh", "-c", writeFiles+"; sync")
+	for _, pid := range r.machines() {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	r.await("the loss", 5*time.Second, func(w *hostv1.WatchResponse) bool {
+		return w.GetExecutions()[0].GetState() == string(space.ExecutionLost)
+	})
+	route = r.startFrom(mini, route)
+	if got := r.run(route, "/bin/sh", "-c", readFiles); got != "kept\n"+sum {
+		t.Errorf("after the start it has %q", got)
+	}
+	r.remove(route)
+}
+
+// killedInStop kills the daemon at several moments of a stop.
+func killedInStop(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	sum := r.run(route, "/bin/sh", "-c", writeFiles)
+	for n := range 6 {
+		kill := time.AfterFunc(time.Duration(n)*15*time.Millisecond, func() { r.process.Process.Kill() })
+		r.host.StopExecution(t.Context(), connect.NewRequest(&hostv1.StopExecutionRequest{Order: &controlv1.StopExecution{Route: peer.RouteMessage(route)}}))
+		kill.Stop()
+		r.kill()
+		r.start()
+		r.stopExecution(route)
+		route = r.startFrom(mini, route)
+		if got := r.run(route, "/bin/sh", "-c", readFiles); got != "kept\n"+sum {
+			t.Errorf("killed at moment %d: it has %q", n, got)
+		}
+	}
+	r.remove(route)
+}
+
+// killedInStart kills the daemon at several moments of a start.
+func killedInStart(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	sum := r.run(route, "/bin/sh", "-c", writeFiles)
+	for n := range 5 {
+		r.stopExecution(route)
+		next := successor(route)
+		order := &controlv1.EnsureExecution{Route: peer.RouteMessage(next), Template: mini, DiskOf: route.Execution}
+		kill := time.AfterFunc(time.Duration(n*n)*40*time.Millisecond, func() { r.process.Process.Kill() })
+		r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
+		kill.Stop()
+		r.kill()
+		r.start()
+		r.order(order)
+		r.remove(route)
+		if got := r.run(next, "/bin/sh", "-c", readFiles); got != "kept\n"+sum {
+			t.Errorf("killed at moment %d: it has %q", n, got)
+		}
+		if got := len(r.machines()); got != 1 {
+			t.Errorf("killed at moment %d: %d machines", n, got)
+		}
+		route = next
+	}
+	r.remove(route)
+}
+
+// wedgedGuest stops a machine whose process stands still.
+func wedgedGuest(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	sum := r.run(route, "/bin/sh", "-c", writeFiles+"; sync")
+	for _, pid := range r.machines() {
+		syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	r.stopExecution(route)
+	route = r.startFrom(mini, route)
+	if got := r.run(route, "/bin/sh", "-c", readFiles); got != "kept\n"+sum {
+		t.Errorf("after the start it has %q", got)
+	}
+	r.remove(route)
+}
+
+func otherShape(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	shape := &controlv1.Shape{Vcpus: 2, MemoryBytes: 256 << 20, DiskBytes: 256 << 20}
+	r.t.Logf("booted in %s", r.order(&controlv1.EnsureExecution{Route: peer.RouteMessage(route), Template: mini, Shape: shape}).Round(time.Millisecond))
+	if got := r.run(route, "/bin/sh", "-c", "grep -c ^processor /proc/cpuinfo"); got != "2\n" {
+		t.Errorf("it has %q processors", got)
+	}
+	for what, command := range map[string]string{
+		"memory": "sed -n 's/MemTotal: *\\([0-9]*\\) kB/\\1/p' /proc/meminfo",
+		"disk":   "df -k / | sed -n 's/^[^ ]* *\\([0-9]*\\) .*/\\1/p'",
+	} {
+		got, err := strconv.Atoi(strings.TrimSpace(r.run(route, "/bin/sh", "-c", command)))
+		if err != nil || got < 200<<10 || got > 256<<10 {
+			t.Errorf("its %s is %d kB, %v", what, got, err)
+		}
+	}
+	r.remove(route)
+}
+
+// templateGoes restarts the daemon with another kernel: the template is out of date then.
+func templateGoes(t *testing.T, r *rig, mini string) {
+	running, stopped := r.route(), r.route()
+	r.ensure(mini, stopped)
+	sum := r.run(stopped, "/bin/sh", "-c", writeFiles)
+	r.stopExecution(stopped)
+	r.ensure(mini, running)
+	r.run(running, "/bin/sh", "-c", "echo before >/home/user/file")
+	r.stop()
+	r.Kernel.Digest = "another"
+	r.start()
+	r.await("the template's end", 10*time.Second, func(w *hostv1.WatchResponse) bool { return len(w.GetTemplates()) == 0 })
+	if got := r.run(running, "/bin/sh", "-c", "cat /home/user/file"); got != "before\n" {
+		t.Errorf("the sandbox has %q", got)
+	}
+	stopped = r.startFrom(mini, stopped)
+	if got := r.run(stopped, "/bin/sh", "-c", readFiles); got != "kept\n"+sum {
+		t.Errorf("after the start it has %q", got)
+	}
+	r.remove(running)
+	r.remove(stopped)
+}
