@@ -68,12 +68,12 @@ func freeSlot(slots map[string]int) (int, error) {
 	for _, s := range slots {
 		used[s] = true
 	}
-	for s := range MaxSlots {
+	for s := range MaxSlots - TestSlots {
 		if !used[s] {
 			return s, nil
 		}
 	}
-	return 0, fmt.Errorf("all %d slots of this machine are taken: remove one with 'space purge --instance NAME'", MaxSlots)
+	return 0, fmt.Errorf("all %d slots of this machine are taken: remove one with 'space purge --instance NAME'", MaxSlots-TestSlots)
 }
 
 func readRegistry() (map[string]int, error) {

@@ -14,6 +14,9 @@ const DefaultName = "default"
 // MaxSlots bounds the instances on one machine; the port and uid ranges are cut for it.
 const MaxSlots = 100
 
+// TestSlots is how many of them, the last ones, are kept for tests of single packages and never claimed; see instancetest.
+const TestSlots = 20
+
 const (
 	firstPort    = 7700 // the first instance's API; each instance has portsPerSlot of them
 	portsPerSlot = 10

@@ -17,13 +17,26 @@ import (
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/instance/instancetest"
 	"github.com/space-platform/space/internal/proc"
 )
 
-// here is an instance that only this test process has.
-func here() instance.Instance {
-	return instance.Instance{Name: fmt.Sprintf("jt%d", os.Getpid()), Slot: instance.MaxSlots - 1}
+// own is an instance that only this test process has.
+var own instance.Instance
+
+func TestMain(m *testing.M) {
+	i, release, err := instancetest.Hold()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	own = i
+	code := m.Run()
+	release()
+	os.Exit(code)
 }
+
+func here() instance.Instance { return own }
 
 func setup(t testing.TB) *jail.Jail {
 	t.Helper()

@@ -4,7 +4,6 @@ package qemu_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/host/vmm/selftest"
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
-	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/instance/instancetest"
 )
 
 func driver(t *testing.T) *qemu.Driver {
@@ -48,13 +47,10 @@ func TestConformanceWithoutAJail(t *testing.T) {
 	vmmtest.Run(t, fixture(t, vmmtest.Kernel(t), vmmtest.Enclosure))
 }
 
-// slot is one that no other package's tests use: a jail ends what it finds under its uids.
-const slot = instance.MaxSlots - 2
-
 // jailed makes real enclosures, of an instance that only this process has.
 func jailed(t *testing.T) func(*testing.T) vmm.Enclosure {
 	t.Helper()
-	here := instance.Instance{Name: fmt.Sprintf("qt%d", os.Getpid()), Slot: slot}
+	here := instancetest.Own(t) // a jail ends what it finds under its uids
 	j, err := jail.New(here)
 	if err != nil {
 		t.Fatal(err)
