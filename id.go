@@ -20,6 +20,7 @@ const (
 	PrefixOrg       Prefix = "org"
 	PrefixProject   Prefix = "prj"
 	PrefixKey       Prefix = "key"
+	PrefixUser      Prefix = "usr"
 	PrefixRequest   Prefix = "req"
 	PrefixUpload    Prefix = "upl"
 	PrefixToken     Prefix = "tok" // of a sandbox; the secret itself has another form

@@ -83,3 +83,8 @@ const (
 	ExecutionLost    ExecutionState = "lost"    // ran, and is gone without having been told to go; its disk may have survived
 	ExecutionGone    ExecutionState = "gone"    // removed on order, nothing of it is left on the node
 )
+
+// ExecutionStates returns every state of an execution.
+func ExecutionStates() []ExecutionState {
+	return []ExecutionState{ExecutionPending, ExecutionRunning, ExecutionFailed, ExecutionLost, ExecutionGone}
+}

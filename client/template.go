@@ -7,13 +7,18 @@ import (
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
-// ListTemplates returns the project's templates.
-func (c *Client) ListTemplates(ctx context.Context) ([]Template, error) {
-	page, err := decode[gen.TemplatePage](c.api.ListTemplates(ctx))
-	if err != nil {
-		return nil, fmt.Errorf("list templates: %w", err)
+// ListTemplates returns the project's templates, newest first, a page at a time behind the scenes.
+func (c *Client) ListTemplates(ctx context.Context) (list []Template, err error) {
+	for cursor := (*string)(nil); ; {
+		page, err := decode[gen.TemplatePage](c.api.ListTemplates(ctx, &gen.ListTemplatesParams{Cursor: cursor}))
+		if err != nil {
+			return nil, fmt.Errorf("list templates: %w", err)
+		}
+		list = append(list, page.Items...)
+		if cursor = page.NextCursor; cursor == nil {
+			return list, nil
+		}
 	}
-	return page.Items, nil
 }
 
 // GetTemplate returns a template by its name or id.

@@ -11,13 +11,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/events"
 	"github.com/space-platform/space/internal/control/keys"
 	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/projects"
 	"github.com/space-platform/space/internal/control/prune"
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/postgres"
@@ -64,6 +67,7 @@ func openDatabase(ctx context.Context, i instance.Instance) (*pgxpool.Pool, erro
 // serveControl puts the parts together and serves until ctx ends or one of them fails.
 func serveControl(ctx context.Context, i instance.Instance, c instance.Config, store *postgres.Store, l net.Listener) error {
 	bell := new(wake.Bell)
+	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
 	ops := operations.New(store, bell)
 	tpls := templates.New(store, bell, i.Node())
 	boxes := sandboxes.New(store, tpls, bell)
@@ -75,7 +79,8 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 		return err
 	}
 	public := api.New(api.Parts{
-		Keys: store, Sandboxes: boxes, Sessions: ses, Templates: tpls, Operations: ops, Database: store, Node: i.Node(), Version: version,
+		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
+		Sandboxes: boxes, Sessions: ses, Templates: tpls, Operations: ops, Database: store, Node: i.Node(), Version: version,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return internal.Serve(ctx, rpc) })

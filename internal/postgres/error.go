@@ -70,10 +70,11 @@ func codeOfServer(state string) space.Code {
 	}
 }
 
-// missing turns "no rows" into not_found with the words a user knows.
-func missing(err error, what, id string) error {
+// missing turns "no rows" into not_found with the words a user knows. It doesn't repeat the id, so that what is another project's is
+// answered byte for byte like what doesn't exist.
+func missing(err error, what string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
-		return space.Errorf(space.CodeNotFound, "%s %s does not exist", what, space.Clip(id))
+		return space.Errorf(space.CodeNotFound, "the %s does not exist", what)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,44 +12,79 @@ import (
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
-// EnsureProject returns the id of a project of an organisation, both by name; what is missing is made.
-func (s *Store) EnsureProject(ctx context.Context, org, project string) (id string, err error) {
-	err = s.write(ctx, "ensure project "+project, func(ctx context.Context, q *db.Queries) error {
-		if err := q.InsertOrg(ctx, db.InsertOrgParams{ID: space.NewID(space.PrefixOrg), Name: org}); err != nil {
-			return err
-		}
-		if err := q.InsertProject(ctx, db.InsertProjectParams{ID: space.NewID(space.PrefixProject), Name: project, OrgName: org}); err != nil {
-			return err
-		}
-		id, err = q.ProjectByName(ctx, db.ProjectByNameParams{OrgName: org, Name: project})
-		return err
-	})
-	return id, err
-}
+// maxKeys bounds the valid keys of one project.
+const maxKeys = 1000
 
-// CreateKey stores a key.
+// CreateKey stores a key. Its project must be there, and so must its user, if it has one.
 func (s *Store) CreateKey(ctx context.Context, k record.NewKey) error {
 	return s.write(ctx, "create key "+k.ID, func(ctx context.Context, q *db.Queries) error {
-		return q.InsertKey(ctx, db.InsertKeyParams{ID: k.ID, Project: k.Project, Name: k.Name, Prefix: k.Prefix, SecretHash: k.Hash[:]})
+		org, err := q.LockOrgOf(ctx, k.Project)
+		if err != nil {
+			return missing(err, "project")
+		}
+		if err := checkKeyPlace(ctx, q, org, k); err != nil {
+			return err
+		}
+		if err := q.InsertKey(ctx, db.InsertKeyParams{
+			ID: k.ID, Project: k.Project, Name: k.Name, Prefix: k.Prefix, SecretHash: k.Hash[:], Role: string(k.Role),
+			Holder: orNull(k.Holder), ExpiresAt: timeOrNull(k.ExpiresAt),
+		}); err != nil {
+			return err
+		}
+		return emitKey(ctx, q, record.EventKeyCreated, k.Project, k.ID, map[string]any{"name": k.Name, "role": string(k.Role), "prefix": k.Prefix})
 	})
 }
 
-// Key returns a key by its visible prefix; not_found if there's none.
-func (s *Store) Key(ctx context.Context, prefix string) (record.Key, error) {
+func checkKeyPlace(ctx context.Context, q *db.Queries, org string, k record.NewKey) error {
+	if _, err := q.LockProject(ctx, db.LockProjectParams{Org: org, ID: k.Project}); err != nil {
+		return missing(err, "project")
+	}
+	if k.Holder != "" {
+		if _, err := q.User(ctx, db.UserParams{Org: org, ID: k.Holder}); err != nil {
+			return missing(err, "user")
+		}
+	}
+	n, err := q.CountKeys(ctx, k.Project)
+	if err == nil && n >= maxKeys {
+		return space.Errorf(space.CodeQuotaExceeded, "the project has %d valid keys, which is the limit: revoke some", n)
+	}
+	return err
+}
+
+// KeyByHash returns a key by the hash of the whole; not_found if there's none.
+func (s *Store) KeyByHash(ctx context.Context, hash record.KeyHash) (record.Key, error) {
 	var out record.Key
 	err := s.read(ctx, "read a key", func(ctx context.Context, q *db.Queries) error {
-		r, err := q.KeyByPrefix(ctx, prefix)
+		r, err := q.KeyByHash(ctx, hash[:])
 		if errors.Is(err, pgx.ErrNoRows) {
 			return space.Errorf(space.CodeNotFound, "the key does not exist")
 		}
-		if err != nil {
-			return err
+		out = key(db.KeyByIDRow(r))
+		return err
+	})
+	return out, err
+}
+
+// Key returns a key by its id; not_found if there's none in the scope.
+func (s *Store) Key(ctx context.Context, in record.KeyScope, id string) (record.Key, error) {
+	var out record.Key
+	err := s.read(ctx, "read a key", func(ctx context.Context, q *db.Queries) error {
+		r, err := q.KeyByID(ctx, db.KeyByIDParams{Org: in.Org, Project: in.Project, ID: id})
+		out = key(r)
+		return missing(err, "key")
+	})
+	return out, err
+}
+
+// Keys returns up to limit keys behind a position, newest first. Those that are revoked or expired are among them for a while.
+func (s *Store) Keys(ctx context.Context, in record.KeyScope, after record.Position, limit int) ([]record.Key, error) {
+	var out []record.Key
+	err := s.read(ctx, "list keys", func(ctx context.Context, q *db.Queries) error {
+		rows, err := q.Keys(ctx, db.KeysParams{Org: in.Org, Project: in.Project, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)})
+		for _, r := range rows {
+			out = append(out, key(db.KeyByIDRow(r)))
 		}
-		out = record.Key{ID: r.ID, Project: r.Project, Prefix: r.Prefix, Hash: [32]byte(r.SecretHash), Revoked: r.RevokedAt != nil}
-		if r.LastUsedAt != nil {
-			out.LastUsedAt = *r.LastUsedAt
-		}
-		return nil
+		return err
 	})
 	return out, err
 }
@@ -58,13 +94,73 @@ func (s *Store) TouchKey(ctx context.Context, id string) error {
 	return s.write(ctx, "touch key "+id, func(ctx context.Context, q *db.Queries) error { return q.TouchKey(ctx, id) })
 }
 
-// RevokeKey ends a project's key at once; not_found if it has no such key that is valid.
-func (s *Store) RevokeKey(ctx context.Context, project, id string) error {
-	return s.write(ctx, "revoke key "+id, func(ctx context.Context, q *db.Queries) error {
-		n, err := q.RevokeKey(ctx, db.RevokeKeyParams{ID: id, Project: project})
-		if err == nil && n == 0 {
-			return space.Errorf(space.CodeNotFound, "key %s does not exist or is revoked", space.Clip(id))
+// RevokeKey ends a key at once. One that is revoked stays so. Conflict if no key would be left that may do all in the organisation.
+func (s *Store) RevokeKey(ctx context.Context, in record.KeyScope, id string) error {
+	return s.writeOrg(ctx, "revoke key "+id, in.Org, func(ctx context.Context, q *db.Queries) error {
+		if _, err := q.KeyByID(ctx, db.KeyByIDParams{Org: in.Org, Project: in.Project, ID: id}); err != nil {
+			return missing(err, "key")
+		}
+		rows, err := q.RevokeKey(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := emitKey(ctx, q, record.EventKeyRevoked, r.Project, r.ID, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeOrg runs a transaction that changes who may do what in an organisation; one at a time does. It's undone, with a conflict, if it
+// would leave the organisation without a valid key of an owner.
+func (s *Store) writeOrg(ctx context.Context, doing, org string, do func(context.Context, *db.Queries) error) error {
+	return s.write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+		if _, err := q.LockOrg(ctx, org); err != nil {
+			return missing(err, "organisation")
+		}
+		before, err := q.CountOwnerKeys(ctx, org)
+		if err != nil {
+			return err
+		}
+		if err := do(ctx, q); err != nil {
+			return err
+		}
+		after, err := q.CountOwnerKeys(ctx, org)
+		if err == nil && before > 0 && after == 0 {
+			return space.Errorf(space.CodeConflict, "it would leave the organisation without a valid key of an owner: create another one first")
 		}
 		return err
 	})
+}
+
+func key(r db.KeyByIDRow) record.Key {
+	return record.Key{
+		ID: r.ID, Name: r.Name, Project: r.Project, Org: r.Org, Prefix: r.Prefix, Granted: space.Role(r.Role), Holder: text(r.Holder),
+		HolderRole: space.Role(text(r.HolderRole)), Valid: r.Valid, CreatedAt: r.CreatedAt,
+		ExpiresAt: orZero(r.ExpiresAt), RevokedAt: orZero(r.RevokedAt), LastUsedAt: orZero(r.LastUsedAt),
+	}
+}
+
+func orZero(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// beforeAt is the time of a position in a list that is ordered newest first; null at its beginning.
+func beforeAt(p record.Position) *time.Time {
+	if p.ID == "" {
+		return nil
+	}
+	return &p.CreatedAt
 }

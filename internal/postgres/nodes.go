@@ -17,7 +17,7 @@ func (s *Store) Node(ctx context.Context, name string) (record.Node, error) {
 	err := s.read(ctx, "read node "+name, func(ctx context.Context, q *db.Queries) error {
 		r, err := q.Node(ctx, db.NodeParams{Name: name, Within: connectedWithin})
 		if err != nil {
-			return missing(err, "node", name)
+			return missing(err, "node")
 		}
 		out = record.Node{Name: r.Name, SynchronizedAt: r.SynchronizedAt, Connected: r.Connected, Facts: record.Facts{
 			Driver: r.Driver, Acceleration: r.Acceleration, CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), Version: r.Version,

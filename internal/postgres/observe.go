@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
@@ -51,6 +52,9 @@ func observeExecution(ctx context.Context, q *db.Queries, e record.ExecutionSeen
 	if err != nil || n == 0 {
 		return nil, err
 	}
+	if err := emitSandbox(ctx, q, happenedTo(e), e.Route.Sandbox, "", executionData(e)); err != nil {
+		return nil, err
+	}
 	switch e.State {
 	case space.ExecutionRunning:
 		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.CreateSandbox, nil)
@@ -61,6 +65,29 @@ func observeExecution(ctx context.Context, q *db.Queries, e record.ExecutionSeen
 	}
 }
 
+// happenedTo is what an observation means for the sandbox.
+func happenedTo(e record.ExecutionSeen) record.EventType {
+	switch {
+	case e.State == space.ExecutionRunning && e.Route.Epoch == 1:
+		return record.EventSandboxRunning
+	case e.State == space.ExecutionRunning:
+		return record.EventSandboxStarted
+	case e.State == space.ExecutionFailed:
+		return record.EventSandboxFailed
+	case e.State == space.ExecutionLost:
+		return record.EventSandboxLost
+	default:
+		return record.EventSandboxDeleted
+	}
+}
+
+// executionData is what an event says of the execution.
+func executionData(e record.ExecutionSeen) map[string]any {
+	out := map[string]any{"execution": e.Route.Execution, "epoch": e.Route.Epoch}
+	maps.Copy(out, errorData(e.Error))
+	return out
+}
+
 func observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]string, error) {
 	code, message := failureColumns(t.Status.Error)
 	n, err := q.ObserveTemplate(ctx, db.ObserveTemplateParams{
@@ -68,6 +95,13 @@ func observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) 
 		DiskBytes: int64(t.Status.Shape.DiskBytes), Digest: t.Status.Digest, Progress: t.Status.Progress, ErrorCode: code, ErrorMessage: message,
 	})
 	if err != nil || n == 0 || t.Status.State == record.TemplateBuilding {
+		return nil, err
+	}
+	happened := record.EventTemplateReady
+	if t.Status.State == record.TemplateFailed {
+		happened = record.EventTemplateFailed
+	}
+	if err := emitTemplate(ctx, q, happened, t.ID, "", errorData(t.Status.Error)); err != nil {
 		return nil, err
 	}
 	return endTemplateOperation(ctx, q, t.ID, t.Status.Error)

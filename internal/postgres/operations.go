@@ -14,7 +14,7 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 	err := s.read(ctx, "read operation "+id, func(ctx context.Context, q *db.Queries) error {
 		r, err := q.Operation(ctx, db.OperationParams{Project: project, ID: id})
 		if err != nil {
-			return missing(err, "operation", id)
+			return missing(err, "operation")
 		}
 		out = record.Operation{
 			ID: r.ID, Project: r.Project, Kind: record.OperationKind(r.Kind), Status: record.OperationStatus(r.Status),

@@ -14,12 +14,21 @@ const (
 	deletedKept = 24 * time.Hour
 	// expiredKept is how long an expired token is still told from an unknown one.
 	expiredKept = 24 * time.Hour
+	// keyKept is how long a key is listed that is revoked or expired.
+	keyKept = 30 * 24 * time.Hour
+	// eventsKept is how long an event can be read.
+	eventsKept = 30 * 24 * time.Hour
+	// maxEvents is how many events of one project can be read.
+	maxEvents = 100_000
 	// pruneRows bounds one statement, so that no pruning holds its locks for long.
 	pruneRows = 500
 )
 
 // Prune deletes a bounded batch of each kind of record whose time is over, and returns how many. Call it again while it returns any.
 func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
+	if err := s.NumberEvents(ctx); err != nil { // the limits count those that have numbers, and perhaps nobody reads them
+		return 0, fmt.Errorf("prune: %w", err)
+	}
 	steps := []struct {
 		what string
 		do   func(context.Context, *db.Queries) (int64, error)
@@ -36,6 +45,14 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		{"templates", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneTemplates(ctx, db.PruneTemplatesParams{Kept: deletedKept, MaxRows: pruneRows})
 		}},
+		{"keys", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneKeys(ctx, db.PruneKeysParams{Kept: keyKept, MaxRows: pruneRows})
+		}},
+		{"users", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneUsers(ctx, db.PruneUsersParams{Kept: keyKept, MaxRows: pruneRows})
+		}},
+		{"old events", pruneOldEvents},
+		{"excess events", pruneExcessEvents},
 	}
 	for _, step := range steps {
 		err := s.write(ctx, "prune "+step.what, func(ctx context.Context, q *db.Queries) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -28,6 +29,9 @@ func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox) (operati
 }
 
 func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, metadata []byte) error {
+	if err := admit(ctx, q, n.Project, quota.Of(n.Shape)); err != nil {
+		return err
+	}
 	if err := q.InsertSandbox(ctx, db.InsertSandboxParams{
 		ID: n.Route.Sandbox, Project: n.Project, Template: n.Template, Execution: n.Route.Execution,
 		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes), Metadata: metadata,
@@ -40,9 +44,12 @@ func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, meta
 	}); err != nil {
 		return err
 	}
-	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
+	if err := q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
 		ID: n.Operation, Project: n.Project, Kind: string(record.CreateSandbox), Sandbox: n.Route.Sandbox,
-	})
+	}); err != nil {
+		return err
+	}
+	return emitSandbox(ctx, q, record.EventSandboxCreated, n.Route.Sandbox, n.Operation, nil)
 }
 
 // DeleteSandbox writes that a sandbox is to go. It returns the operation and the node that must act; of a sandbox that is already going
@@ -51,7 +58,7 @@ func (s *Store) DeleteSandbox(ctx context.Context, project, id string) (operatio
 	err = s.write(ctx, "delete sandbox "+id, func(ctx context.Context, q *db.Queries) error {
 		row, err := q.LockSandbox(ctx, db.LockSandboxParams{Project: project, ID: id})
 		if err != nil {
-			return missing(err, "sandbox", id)
+			return missing(err, "sandbox")
 		}
 		node = row.Node
 		if row.Desired == string(record.DesiredDeleted) {
@@ -83,7 +90,7 @@ func (s *Store) Sandbox(ctx context.Context, project, id string) (record.Sandbox
 	err := s.read(ctx, "read sandbox "+id, func(ctx context.Context, q *db.Queries) error {
 		row, err := q.Sandbox(ctx, db.SandboxParams{Project: project, ID: id})
 		if err != nil {
-			return missing(err, "sandbox", id)
+			return missing(err, "sandbox")
 		}
 		out, err = sandbox(row)
 		return err
@@ -91,14 +98,18 @@ func (s *Store) Sandbox(ctx context.Context, project, id string) (record.Sandbox
 	return out, err
 }
 
-// Sandboxes returns up to limit sandboxes of a project behind a position, newest first, without those that are deleted.
-func (s *Store) Sandboxes(ctx context.Context, project string, after record.Position, limit int) ([]record.Sandbox, error) {
-	p := db.SandboxesParams{Project: project, BeforeID: after.ID, MaxRows: int32(limit)}
-	if after.ID != "" {
-		p.BeforeAt = &after.CreatedAt
+// Sandboxes returns up to limit sandboxes of a project behind a position that pass the filter, newest first.
+func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxFilter, after record.Position, limit int) ([]record.Sandbox, error) {
+	metadata, err := json.Marshal(f.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	p := db.SandboxesParams{Project: project, Metadata: metadata, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
+	for _, c := range f.Conditions {
+		p.Conditions = append(p.Conditions, string(c.Desired)+" "+string(c.Observed))
 	}
 	var out []record.Sandbox
-	err := s.read(ctx, "list sandboxes", func(ctx context.Context, q *db.Queries) error {
+	err = s.read(ctx, "list sandboxes", func(ctx context.Context, q *db.Queries) error {
 		rows, err := q.Sandboxes(ctx, p)
 		if err != nil {
 			return err

@@ -76,7 +76,7 @@ func (s *Store) Session(ctx context.Context, project, sandbox, id string) (recor
 	err := s.read(ctx, "read session "+id, func(ctx context.Context, q *db.Queries) error {
 		r, err := q.Session(ctx, db.SessionParams{Project: project, Sandbox: sandbox, ID: id})
 		if err != nil {
-			return missing(err, "session", id)
+			return missing(err, "session")
 		}
 		out = record.Session{
 			ID: r.ID, Sandbox: r.Sandbox, Spec: record.Spec{Argv: r.Argv, Cwd: r.Cwd, User: r.RunAs},

@@ -19,7 +19,8 @@ const (
 
 // Store keeps the control plane's records. It is safe for concurrent use.
 type Store struct {
-	pool *pgxpool.Pool
+	pool     *pgxpool.Pool
+	announce func(project string) // nil: nobody wants to know
 }
 
 // New returns a store on a pool, whose owner closes it. The schema must be up to date; see Migrate.
@@ -44,7 +45,12 @@ func (s *Store) write(ctx context.Context, doing string, do func(context.Context
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	return explain(doing, s.transact(ctx, do))
+	in := happened{}
+	if err := s.transact(context.WithValue(ctx, happenedKey{}, in), do); err != nil {
+		return explain(doing, err)
+	}
+	s.tell(in)
+	return nil
 }
 
 func (s *Store) transact(ctx context.Context, do func(context.Context, *db.Queries) error) error {

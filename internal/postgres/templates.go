@@ -10,9 +10,6 @@ import (
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
-// maxTemplates bounds a listing; a project has one template per recipe.
-const maxTemplates = 1000
-
 // BuildTemplate writes the intent of a template, in one transaction, and returns its operation. One of that name that is ready or being
 // built stays and its operation is returned; one whose build failed gives its name up.
 func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operation string, err error) {
@@ -43,7 +40,10 @@ func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate) (s
 		return "", err
 	}
 	if inserted == 1 {
-		return n.Operation, q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: n.ID})
+		if err := q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: n.ID}); err != nil {
+			return "", err
+		}
+		return n.Operation, emitTemplate(ctx, q, record.EventTemplateCreated, n.ID, n.Operation, map[string]any{"name": n.Name})
 	}
 	existing, err := q.LockTemplate(ctx, db.LockTemplateParams{Project: n.Project, Name: n.Name})
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Template(ctx context.Context, project, nameOrID string) (record.
 	err := s.read(ctx, "read template", func(ctx context.Context, q *db.Queries) error {
 		row, err := q.Template(ctx, db.TemplateParams{Project: project, NameOrID: nameOrID})
 		if err != nil {
-			return missing(err, "template", nameOrID)
+			return missing(err, "template")
 		}
 		out = template(row)
 		return nil
@@ -77,11 +77,11 @@ func (s *Store) Template(ctx context.Context, project, nameOrID string) (record.
 	return out, err
 }
 
-// Templates returns a project's templates by name.
-func (s *Store) Templates(ctx context.Context, project string) ([]record.Template, error) {
+// Templates returns up to limit templates of a project behind a position, newest first.
+func (s *Store) Templates(ctx context.Context, project string, after record.Position, limit int) ([]record.Template, error) {
 	var out []record.Template
 	err := s.read(ctx, "list templates", func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.Templates(ctx, db.TemplatesParams{Project: project, MaxRows: maxTemplates})
+		rows, err := q.Templates(ctx, db.TemplatesParams{Project: project, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)})
 		for _, row := range rows {
 			out = append(out, template(db.TemplateRow(row)))
 		}

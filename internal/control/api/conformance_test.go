@@ -93,7 +93,7 @@ func doorExchanges(box string) []exchange {
 		{name: "wrong method", method: "PUT", path: "/v1/sandboxes", body: `{}`, code: space.CodeMethod},
 		{name: "odd method", method: "BREW", path: "/v1/sandboxes/" + box, code: space.CodeMethod},
 		{name: "options", method: "OPTIONS", path: "/v1/sandboxes", code: space.CodeMethod},
-		{name: "unknown query", method: "GET", path: "/v1/sandboxes?state=running", code: space.CodeInvalid, field: "state"},
+		{name: "unknown query", method: "GET", path: "/v1/sandboxes?colour=red", code: space.CodeInvalid, field: "colour"},
 		{name: "repeated query", method: "GET", path: "/v1/sandboxes?limit=1&limit=2", code: space.CodeInvalid, field: "limit"},
 		{name: "malformed query", method: "GET", path: "/v1/sandboxes?limit=%zz", code: space.CodeInvalid, field: "query"},
 		{name: "limit of 0", method: "GET", path: "/v1/sandboxes?limit=0", code: space.CodeInvalid, field: "limit"},

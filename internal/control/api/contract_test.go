@@ -41,7 +41,7 @@ func TestEveryOperationIsServed(t *testing.T) {
 			if slices.Equal(o.Tags, elsewhere) {
 				continue
 			}
-			facts := api.RouteFacts{Open: o.Security != nil && len(*o.Security) == 0, Body: o.RequestBody != nil}
+			facts := api.RouteFacts{Needs: got[method+" "+path].Needs, Open: o.Security != nil && len(*o.Security) == 0, Body: o.RequestBody != nil}
 			for _, p := range o.Parameters {
 				if p.Value.In == "query" {
 					facts.Query = append(facts.Query, p.Value.Name)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"path"
 	"slices"
@@ -32,33 +33,55 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, space.Errorf(space.CodeUnavailable, "%d requests are being served, which is the limit: try again in a moment", maxInFlight))
 		return
 	}
-	if err := d.admit(w, &r); err != nil {
+	rt, ok := routes[d.pattern(r)]
+	if !ok {
+		fail(w, r, d.unrouted(w, r))
+		return
+	}
+	r, leave, err := d.enter(r, rt)
+	defer leave()
+	if err == nil {
+		err = check(w, r, rt)
+	}
+	if err != nil {
 		fail(w, r, err)
 		return
 	}
 	d.mux.ServeHTTP(w, r)
 }
 
-// admit checks a request and returns it with its caller in the context.
-func (d *door) admit(w http.ResponseWriter, r **http.Request) error {
-	rt, ok := routes[d.pattern(*r)]
-	if !ok {
-		return d.unrouted(w, *r)
+// enter returns the request with its caller in the context, once it's known that they may do what they ask for. Call leave in any case.
+func (d *door) enter(r *http.Request, rt route) (in *http.Request, leave func(), err error) {
+	leave = func() {}
+	if rt.open {
+		return r, leave, nil
 	}
-	if !rt.open {
-		ctx, err := d.keys.authenticate((*r).Context(), (*r).Header.Values("Authorization"))
-		if err != nil {
-			return err
-		}
-		*r = (*r).WithContext(ctx)
+	i, err := d.keys.authenticate(r.Context(), r.Header.Values("Authorization"))
+	if err != nil {
+		return r, leave, err
 	}
-	if err := checkQuery(*r, rt.query); err != nil {
+	if err := permit(i.key, rt.needs); err != nil {
+		return r, leave, err
+	}
+	ctx := context.WithValue(r.Context(), callerKey{}, i)
+	if wantsStream(r) {
+		ctx = context.WithValue(ctx, streamKey{}, true)
+	}
+	if lasting(r) {
+		ctx, leave = d.keys.guard(ctx, i, rt.needs)
+	}
+	return r.WithContext(ctx), leave, nil
+}
+
+// check refuses a request whose query or body isn't well-formed.
+func check(w http.ResponseWriter, r *http.Request, rt route) error {
+	if err := checkQuery(r, rt); err != nil {
 		return err
 	}
 	if rt.body == nil {
 		return nil
 	}
-	return checkBody(w, *r, rt)
+	return checkBody(w, r, rt)
 }
 
 // pattern is the route that a request takes; empty if there's none. A path that isn't in its shortest form has none.
@@ -73,7 +96,7 @@ func (d *door) pattern(r *http.Request) string {
 // unrouted says whether the path or only the method is wrong.
 func (d *door) unrouted(w http.ResponseWriter, r *http.Request) error {
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		if d.pattern(probe) != "" {

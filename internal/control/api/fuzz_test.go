@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
@@ -31,12 +32,12 @@ func FuzzDecodeStrict(f *testing.F) {
 func FuzzReadCursor(f *testing.F) {
 	f.Add("MS5zYnhfYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE")
 	f.Fuzz(func(t *testing.T, s string) {
-		p, err := readCursor(&s)
+		p, err := readCursor(&s, space.PrefixSandbox)
 		if err != nil {
 			return
 		}
 		again := writeCursor(p)
-		if q, err := readCursor(again); err != nil || !q.CreatedAt.Equal(p.CreatedAt) || q.ID != p.ID {
+		if q, err := readCursor(again, space.PrefixSandbox); err != nil || !q.CreatedAt.Equal(p.CreatedAt) || q.ID != p.ID {
 			t.Fatalf("%q is %v, which is %q, which is %v: %v", s, p, *again, q, err)
 		}
 	})

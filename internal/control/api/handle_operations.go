@@ -29,6 +29,9 @@ func (h handlers) await(ctx context.Context, id string, wait time.Duration) (gen
 	if err != nil {
 		return gen.Operation{}, false, err
 	}
+	if err := keyEnded(ctx); err != nil {
+		return gen.Operation{}, false, err
+	}
 	// As in Wait: the server may be about to stop, and still tells what is known.
 	ctx = context.WithoutCancel(ctx)
 	out := gen.Operation{

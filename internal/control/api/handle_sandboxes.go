@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/sandboxes"
 )
@@ -38,15 +39,15 @@ func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestO
 
 // ListSandboxes returns a page of the project's sandboxes.
 func (h handlers) ListSandboxes(ctx context.Context, r gen.ListSandboxesRequestObject) (gen.ListSandboxesResponseObject, error) {
-	after, err := readCursor(r.Params.Cursor)
+	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixSandbox)
 	if err != nil {
 		return nil, err
 	}
-	limit, err := readLimit(r.Params.Limit)
+	filter, err := readFilter(r.Params)
 	if err != nil {
 		return nil, err
 	}
-	rows, next, err := h.Sandboxes.List(ctx, caller(ctx).Project, after, limit)
+	rows, next, err := h.Sandboxes.List(ctx, caller(ctx).Project, filter, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +56,17 @@ func (h handlers) ListSandboxes(ctx context.Context, r gen.ListSandboxesRequestO
 		out.Items = append(out.Items, renderSandbox(s))
 	}
 	return out, nil
+}
+
+func readFilter(p gen.ListSandboxesParams) (sandboxes.Filter, error) {
+	metadata, err := readMetadata(p.Metadata)
+	out := sandboxes.Filter{Metadata: metadata}
+	if p.State != nil {
+		for _, s := range *p.State {
+			out.States = append(out.States, space.State(s))
+		}
+	}
+	return out, err
 }
 
 // GetSandbox returns a sandbox.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
@@ -31,13 +32,17 @@ func (h handlers) CreateTemplate(ctx context.Context, r gen.CreateTemplateReques
 	}
 }
 
-// ListTemplates returns all templates of the project.
-func (h handlers) ListTemplates(ctx context.Context, _ gen.ListTemplatesRequestObject) (gen.ListTemplatesResponseObject, error) {
-	rows, err := h.Templates.List(ctx, caller(ctx).Project)
+// ListTemplates returns a page of the project's templates.
+func (h handlers) ListTemplates(ctx context.Context, r gen.ListTemplatesRequestObject) (gen.ListTemplatesResponseObject, error) {
+	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixTemplate)
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListTemplates200JSONResponse{Items: make([]gen.Template, 0, len(rows))}
+	rows, next, err := h.Templates.List(ctx, caller(ctx).Project, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListTemplates200JSONResponse{Items: make([]gen.Template, 0, len(rows)), NextCursor: writeCursor(next)}
 	for _, t := range rows {
 		out.Items = append(out.Items, renderTemplate(t))
 	}

@@ -6,12 +6,16 @@ import (
 
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/events"
 	"github.com/space-platform/space/internal/control/keys"
 	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/projects"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/users"
+	"github.com/space-platform/space/internal/control/wake"
 )
 
 // healthTimeout bounds the database's answer to a health check.
@@ -25,7 +29,12 @@ type Database interface {
 
 // Parts is what the API is made of.
 type Parts struct {
-	Keys       keys.Store
+	Recognizer keys.Recognizer
+	Bell       *wake.Bell
+	Keys       *keys.Keys
+	Projects   *projects.Projects
+	Users      *users.Users
+	Events     *events.Events
 	Sandboxes  *sandboxes.Sandboxes
 	Sessions   *sessions.Sessions
 	Templates  *templates.Templates
@@ -45,9 +54,23 @@ func (h handlers) GetHealth(ctx context.Context, _ gen.GetHealthRequestObject) (
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	if err := h.Database.Ping(ctx); err != nil {
-		return nil, space.Errorf(space.CodeUnavailable, "the database can't be reached: %w", err)
+		return nil, &space.Error{Code: space.CodeUnavailable, Message: "the database can't be reached", Err: err}
 	}
 	return gen.GetHealth200JSONResponse{Status: gen.HealthStatusOk, Version: h.Version}, nil
+}
+
+// GetReadiness tells whether sandboxes can be created now: the database answers and a node is connected.
+func (h handlers) GetReadiness(ctx context.Context, _ gen.GetReadinessRequestObject) (gen.GetReadinessResponseObject, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	n, err := h.Database.Node(ctx, h.Node)
+	switch {
+	case space.CodeOf(err) == space.CodeNotFound || err == nil && !n.Connected:
+		return nil, space.Errorf(space.CodeUnavailable, "no node is connected")
+	case err != nil:
+		return nil, &space.Error{Code: space.CodeUnavailable, Message: "the database can't be reached", Err: err}
+	}
+	return gen.GetReadiness200JSONResponse{Status: gen.HealthStatusOk, Version: h.Version}, nil
 }
 
 // GetNode tells what the machine is. One that has never called is shown without facts.

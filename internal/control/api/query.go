@@ -5,28 +5,30 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
 )
 
 // defaultPage is the length of a page when the client doesn't say.
 const defaultPage = 50
 
-// checkQuery refuses parameters that the route doesn't take, and such that are given twice.
-func checkQuery(r *http.Request, known []string) error {
+// checkQuery refuses parameters that the route doesn't take, and such that are given more often than allowed.
+func checkQuery(r *http.Request, rt route) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return space.FieldErrorf("query", "is malformed: %v", err)
 	}
 	for name, v := range values {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(rt.query, name) {
 			return space.FieldErrorf(space.Clip(name), "is not a query parameter of this operation")
 		}
-		if len(v) > 1 {
-			return space.FieldErrorf(name, "is given %d times: once is allowed", len(v))
+		if most := max(1, rt.many[name]); len(v) > most {
+			return space.FieldErrorf(name, "is given %d times: at most %d are allowed", len(v), most)
 		}
 	}
 	return nil
@@ -58,4 +60,33 @@ func readLimit(n *int) (int, error) {
 		return 0, space.FieldErrorf("limit", "is %d: it must be 1 to %d", *n, sandboxes.MaxPage)
 	}
 	return *n, nil
+}
+
+// readPage reads ?cursor= and ?limit= of a list of things of that kind.
+func readPage(cursor *string, limit *int, of space.Prefix) (record.Position, int, error) {
+	after, err := readCursor(cursor, of)
+	if err != nil {
+		return record.Position{}, 0, err
+	}
+	n, err := readLimit(limit)
+	return after, n, err
+}
+
+// readMetadata reads ?metadata=name=value, as often as it's given.
+func readMetadata(entries *[]string) (map[string]string, error) {
+	if entries == nil {
+		return nil, nil
+	}
+	out := map[string]string{}
+	for _, e := range *entries {
+		name, value, ok := strings.Cut(e, "=")
+		if !ok {
+			return nil, space.FieldErrorf("metadata", "%q is not an entry: name=value", space.Clip(e))
+		}
+		if _, twice := out[name]; twice {
+			return nil, space.FieldErrorf("metadata", "asks for %q twice", space.Clip(name))
+		}
+		out[name] = value
+	}
+	return out, nil
 }

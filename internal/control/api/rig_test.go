@@ -17,12 +17,16 @@ import (
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/events"
 	"github.com/space-platform/space/internal/control/keys"
 	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/projects"
+	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
 	"github.com/space-platform/space/internal/pgtest"
 	"github.com/space-platform/space/internal/postgres"
@@ -51,8 +55,10 @@ func newRig(t *testing.T) *rig {
 	tpls := templates.New(store, bell, nodeName)
 	boxes := sandboxes.New(store, tpls, bell)
 	r := &rig{pool: pool, store: store, bell: bell, sessions: sessions.New(store, boxes, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, bell))}
+	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
 	r.serve(t, api.New(api.Parts{
-		Keys: store, Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Operations: operations.New(store, bell),
+		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
+		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Operations: operations.New(store, bell),
 		Database: store, Node: nodeName, Version: "test",
 	}))
 	r.key = r.bootstrap(t)
@@ -97,11 +103,26 @@ func (r *rig) stranger(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	issued, err := keys.Issue(t.Context(), r.store, project, "test")
+	return r.keyOf(t, project, space.RoleOwner)
+}
+
+// keyOf makes a key of a project, past the API.
+func (r *rig) keyOf(t *testing.T, project string, role space.Role) string {
+	t.Helper()
+	k := record.Key{Org: r.orgOf(t, project), Project: project, Granted: space.RoleOwner}
+	_, secret, err := keys.New(r.store, r.bell).Create(t.Context(), k, keys.Create{Name: "test", Role: &role})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return issued.Key
+	return secret
+}
+
+func (r *rig) orgOf(t *testing.T, project string) (org string) {
+	t.Helper()
+	if err := r.pool.QueryRow(t.Context(), "SELECT org FROM projects WHERE id = $1", project).Scan(&org); err != nil {
+		t.Fatal(err)
+	}
+	return org
 }
 
 // reply is an answer of the API.

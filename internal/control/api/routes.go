@@ -1,6 +1,7 @@
 package api
 
 import (
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
@@ -16,26 +17,55 @@ const (
 
 // route is what the door needs to know of an operation before it's decoded. A test compares the table with openapi.yaml.
 type route struct {
-	open  bool       // served without a key
-	query []string   // the parameters that it takes
-	body  func() any // a value of the body's type; nil if it takes none
-	limit int64      // of the body, in bytes
+	open  bool             // served without a key
+	needs space.Permission // what the caller's role must have; a route that isn't open and needs nothing is closed to all
+	query []string         // the parameters that it takes
+	many  map[string]int   // how often a parameter may be given, if more than once
+	body  func() any       // a value of the body's type; nil if it takes none
+	limit int64            // of the body, in bytes
 }
 
-// routes are the operations by the pattern under which they're served.
+// page are the parameters of a list.
+var page = []string{"cursor", "limit"}
+
+// routes are the operations by the pattern under which they're served. This is the one place that says who may call what.
 var routes = map[string]route{
-	"GET /v1/sandboxes":                                           {query: []string{"cursor", "limit"}},
-	"POST /v1/sandboxes":                                          {query: []string{"wait"}, body: func() any { return new(gen.SandboxCreate) }, limit: maxSandboxBody},
-	"GET /v1/sandboxes/{sandbox}":                                 {},
-	"DELETE /v1/sandboxes/{sandbox}":                              {query: []string{"wait"}},
-	"POST /v1/sandboxes/{sandbox}/sessions":                       {body: func() any { return new(gen.SessionCreate) }, limit: maxSessionBody},
-	"GET /v1/sandboxes/{sandbox}/sessions/{session}":              {},
-	"POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments": {},
-	"GET /v1/operations/{operation}":                              {query: []string{"wait"}},
-	"GET /v1/templates":                                           {},
-	"POST /v1/templates":                                          {query: []string{"wait"}, body: func() any { return new(gen.TemplateCreate) }, limit: maxBody},
-	"GET /v1/templates/{template}":                                {},
-	"GET /v1/node":                                                {},
-	"GET /healthz":                                                {open: true},
-	"GET /openapi.yaml":                                           {open: true},
+	"GET /v1/sandboxes": {
+		needs: space.PermissionReadSandboxes, query: []string{"cursor", "limit", "metadata", "state"}, many: map[string]int{"metadata": 8, "state": 15},
+	},
+	"POST /v1/sandboxes": {
+		needs: space.PermissionWriteSandboxes, query: []string{"wait"}, body: func() any { return new(gen.SandboxCreate) }, limit: maxSandboxBody,
+	},
+	"GET /v1/sandboxes/{sandbox}":    {needs: space.PermissionReadSandboxes},
+	"DELETE /v1/sandboxes/{sandbox}": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/sessions": {
+		needs: space.PermissionWriteSessions, body: func() any { return new(gen.SessionCreate) }, limit: maxSessionBody,
+	},
+	"GET /v1/sandboxes/{sandbox}/sessions/{session}":              {needs: space.PermissionReadSessions},
+	"POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments": {needs: space.PermissionWriteSessions},
+	"GET /v1/operations/{operation}":                              {needs: space.PermissionReadOperations, query: []string{"wait"}},
+	"GET /v1/templates":                                           {needs: space.PermissionReadTemplates, query: page},
+	"POST /v1/templates": {
+		needs: space.PermissionWriteTemplates, query: []string{"wait"}, body: func() any { return new(gen.TemplateCreate) }, limit: maxBody,
+	},
+	"GET /v1/templates/{template}":  {needs: space.PermissionReadTemplates},
+	"GET /v1/me":                    {needs: space.PermissionReadSelf},
+	"GET /v1/roles":                 {needs: space.PermissionReadSelf},
+	"GET /v1/node":                  {needs: space.PermissionReadSelf},
+	"GET /v1/projects":              {needs: space.PermissionReadProjects, query: page},
+	"GET /v1/projects/{project}":    {needs: space.PermissionReadProjects},
+	"POST /v1/projects":             {needs: space.PermissionWriteProjects, body: func() any { return new(gen.ProjectCreate) }, limit: maxBody},
+	"PATCH /v1/projects/{project}":  {needs: space.PermissionWriteProjects, body: func() any { return new(gen.ProjectUpdate) }, limit: maxBody},
+	"DELETE /v1/projects/{project}": {needs: space.PermissionWriteProjects},
+	"GET /v1/users":                 {needs: space.PermissionReadUsers, query: page},
+	"POST /v1/users":                {needs: space.PermissionWriteUsers, body: func() any { return new(gen.UserCreate) }, limit: maxBody},
+	"PATCH /v1/users/{user}":        {needs: space.PermissionWriteUsers, body: func() any { return new(gen.UserUpdate) }, limit: maxBody},
+	"DELETE /v1/users/{user}":       {needs: space.PermissionWriteUsers},
+	"GET /v1/keys":                  {needs: space.PermissionReadKeys, query: page},
+	"POST /v1/keys":                 {needs: space.PermissionWriteKeys, body: func() any { return new(gen.KeyCreate) }, limit: maxBody},
+	"DELETE /v1/keys/{key}":         {needs: space.PermissionWriteKeys},
+	"GET /v1/events":                {needs: space.PermissionReadEvents, query: []string{"cursor", "limit", "sandbox"}},
+	"GET /healthz":                  {open: true},
+	"GET /readyz":                   {open: true},
+	"GET /openapi.yaml":             {open: true},
 }

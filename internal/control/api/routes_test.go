@@ -1,10 +1,15 @@
 package api
 
-import "slices"
+import (
+	"slices"
+
+	space "github.com/space-platform/space"
+)
 
 // RouteFacts is what the contract says of a route as well.
 type RouteFacts struct {
 	Open  bool
+	Needs space.Permission
 	Query []string
 	Body  bool
 }
@@ -15,7 +20,7 @@ func Routes() map[string]RouteFacts {
 	for pattern, r := range routes {
 		query := slices.Clone(r.query)
 		slices.Sort(query)
-		out[pattern] = RouteFacts{Open: r.open, Query: query, Body: r.body != nil}
+		out[pattern] = RouteFacts{Open: r.open, Needs: r.needs, Query: query, Body: r.body != nil}
 	}
 	return out
 }

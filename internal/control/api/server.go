@@ -37,7 +37,7 @@ func New(p Parts) http.Handler {
 	})
 	gen.HandlerWithOptions(strict, gen.StdHTTPServerOptions{BaseRouter: mux, ErrorHandlerFunc: failParameter})
 	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
-	d := newDoor(mux, authenticator{store: p.Keys})
+	d := newDoor(mux, authenticator{store: p.Recognizer, bell: p.Bell})
 	return named(d, d.pattern)
 }
 

@@ -41,7 +41,7 @@ func TestTroubleIsAProblem(t *testing.T) {
 		{"cancelled", fmt.Errorf("read: %w", context.Canceled), space.CodeUnavailable},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			r.serve(t, api.New(api.Parts{Keys: r.store, Database: troubled{x.err}, Node: nodeName}))
+			r.serve(t, api.New(api.Parts{Recognizer: r.store, Bell: r.bell, Database: troubled{x.err}, Node: nodeName}))
 			a := r.do(t, "GET", "/v1/node", nil)
 			newJudge(t).check(t, "GET", "/v1/node", a)
 			if a.code(t, x.want); strings.Contains(string(a.body), "secret") {
@@ -53,7 +53,7 @@ func TestTroubleIsAProblem(t *testing.T) {
 
 func TestUnhealthy(t *testing.T) {
 	r := newRig(t)
-	r.serve(t, api.New(api.Parts{Keys: r.store, Database: troubled{errors.New("down")}}))
+	r.serve(t, api.New(api.Parts{Recognizer: r.store, Bell: r.bell, Database: troubled{errors.New("down")}}))
 	a := r.do(t, "GET", "/healthz", nil, "Authorization", "")
 	newJudge(t).check(t, "GET", "/healthz", a)
 	a.code(t, space.CodeUnavailable)

@@ -3,6 +3,9 @@ package keys
 import (
 	"context"
 	"fmt"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
 )
 
 // The organisation and project that every platform has from its start.
@@ -18,8 +21,8 @@ type Projects interface {
 
 // BootstrapStore is what Bootstrap needs.
 type BootstrapStore interface {
-	Store
 	Projects
+	CreateKey(ctx context.Context, k record.NewKey) error
 }
 
 // EnsureDefaults makes the default organisation and project unless they exist, and returns the project's id.
@@ -31,11 +34,14 @@ func EnsureDefaults(ctx context.Context, store Projects) (project string, err er
 	return project, nil
 }
 
-// Bootstrap issues a key of the default project. Whoever can call it administers the machine.
+// Bootstrap issues an owner's key of the default project. Whoever can call it administers the machine; it's also the way back for an
+// organisation that has locked itself out.
 func Bootstrap(ctx context.Context, store BootstrapStore, name string) (Issued, error) {
 	project, err := EnsureDefaults(ctx, store)
 	if err != nil {
 		return Issued{}, err
 	}
-	return Issue(ctx, store, project, name)
+	key, prefix := generate(FormatSpace)
+	out := Issued{ID: space.NewID(space.PrefixKey), Key: key, Prefix: prefix}
+	return out, store.CreateKey(ctx, record.NewKey{ID: out.ID, Project: project, Name: name, Prefix: prefix, Hash: hash(key), Role: space.RoleOwner})
 }

@@ -1,89 +1,81 @@
-// Package keys issues API keys and recognizes them. A key is "space_", eight characters that may be shown, "_", and 256 random bits;
-// the store has its visible beginning and its SHA-256, never the key.
+// Package keys issues API keys, recognizes them and ends them. The store has a key's visible beginning and the SHA-256 of the whole,
+// never the key: it's shown once, and a repeated request can't show it again.
+//
+// A key may do what its role may, and never more than its user may; nobody can make a key that may do more than they. Revoking works at
+// once: each request asks the store, and what a request holds open is ended when the key's id is rung, or at the next look.
 package keys
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base32"
-	"regexp"
-	"strings"
 	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
-)
-
-const (
-	scheme       = "space_"
-	visibleBytes = 5  // 8 characters
-	secretBytes  = 32 // 52 characters
-	// touchEvery is how exactly it is known when a key was last used.
-	touchEvery = time.Hour
-)
-
-var (
-	encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-	keyRE    = regexp.MustCompile(`^space_[a-z2-7]{8}_[a-z2-7]{52}$`)
+	"github.com/space-platform/space/internal/control/wake"
 )
 
 // Store keeps keys.
 type Store interface {
+	Recognizer
 	CreateKey(ctx context.Context, k record.NewKey) error
-	Key(ctx context.Context, prefix string) (record.Key, error)
-	TouchKey(ctx context.Context, id string) error
+	Key(ctx context.Context, in record.KeyScope, id string) (record.Key, error)
+	Keys(ctx context.Context, in record.KeyScope, after record.Position, limit int) ([]record.Key, error)
+	RevokeKey(ctx context.Context, in record.KeyScope, id string) error
+	Project(ctx context.Context, org, id string) (record.Project, error)
+	User(ctx context.Context, org, id string) (record.User, error)
 }
 
-// Issued is a new key. It's shown once.
-type Issued struct {
-	ID     string `json:"id"`
-	Key    string `json:"key"`
-	Prefix string `json:"prefix"` // its visible beginning
+// MaxPage bounds a page of the list.
+const MaxPage = 100
+
+// Keys are the keys of all organisations.
+type Keys struct {
+	store Store
+	bell  *wake.Bell
 }
 
-// Issue makes a key of a project. The name says what it is for.
-func Issue(ctx context.Context, store Store, project, name string) (Issued, error) {
-	prefix := scheme + random(visibleBytes)
-	out := Issued{ID: space.NewID(space.PrefixKey), Key: prefix + "_" + random(secretBytes), Prefix: prefix}
-	err := store.CreateKey(ctx, record.NewKey{ID: out.ID, Project: project, Name: name, Prefix: prefix, Hash: sha256.Sum256([]byte(out.Key))})
-	return out, err
-}
+// New returns the keys in a store. A key that is revoked is rung by its id.
+func New(store Store, bell *wake.Bell) *Keys { return &Keys{store: store, bell: bell} }
 
-func random(n int) string {
-	b := make([]byte, n)
-	rand.Read(b)
-	return encoding.EncodeToString(b)
-}
-
-// Authenticate returns the key that a client presents; unauthenticated if it isn't one, or is revoked. The errors don't say which.
-func Authenticate(ctx context.Context, store Store, key string) (record.Key, error) {
-	if strings.HasPrefix(key, "spaceatt_") {
-		return record.Key{}, space.Errorf(space.CodeUnauthenticated, "an attachment token opens no management API: use an API key")
+// List returns a page of the keys that a caller may see behind a position, newest first, and the position behind the page; the zero one
+// after the last page.
+func (k *Keys) List(ctx context.Context, by record.Key, after record.Position, limit int) ([]record.Key, record.Position, error) {
+	limit = min(limit, MaxPage)
+	rows, err := k.store.Keys(ctx, scope(by), after, limit+1)
+	if err != nil || len(rows) <= limit {
+		return rows, record.Position{}, err
 	}
-	if !keyRE.MatchString(key) {
-		return record.Key{}, invalid()
+	last := rows[limit-1]
+	return rows[:limit], record.Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil
+}
+
+// Revoke ends a key at once; repeated, it has no effect. Forbidden for a key that was made for more than the caller may, conflict for
+// the last one that may do all in the organisation.
+func (k *Keys) Revoke(ctx context.Context, by record.Key, id string) error {
+	if space.CheckID(space.PrefixKey, id) != nil {
+		return space.Errorf(space.CodeNotFound, "the key does not exist")
 	}
-	k, err := store.Key(ctx, key[:strings.LastIndexByte(key, '_')])
-	if space.CodeOf(err) == space.CodeNotFound {
-		return record.Key{}, invalid()
-	}
+	it, err := k.store.Key(ctx, scope(by), id)
 	if err != nil {
-		return record.Key{}, err
+		return err
 	}
-	hash := sha256.Sum256([]byte(key))
-	if subtle.ConstantTimeCompare(hash[:], k.Hash[:]) != 1 || k.Revoked {
-		return record.Key{}, invalid()
+	if !it.Granted.AtMost(by.Role()) {
+		return space.Errorf(space.CodeForbidden, "the key has the role %s, yours is %s: ask an owner", it.Granted, by.Role())
 	}
-	return k, touch(ctx, store, k)
+	if err := k.store.RevokeKey(ctx, scope(by), id); err != nil {
+		return err
+	}
+	k.bell.Ring(id)
+	return nil
 }
 
-func touch(ctx context.Context, store Store, k record.Key) error {
-	if time.Since(k.LastUsedAt) < touchEvery {
-		return nil
+// scope is which keys a caller may see.
+func scope(by record.Key) record.KeyScope {
+	if by.Role().May(space.PermissionAllProjects) {
+		return record.KeyScope{Org: by.Org}
 	}
-	return store.TouchKey(ctx, k.ID)
+	return record.KeyScope{Org: by.Org, Project: by.Project}
 }
 
-func invalid() error { return space.Errorf(space.CodeUnauthenticated, "the API key isn't valid") }
+// touchEvery is how exactly it is known when a key was last used.
+const touchEvery = time.Hour

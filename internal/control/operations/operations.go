@@ -35,7 +35,7 @@ func New(store Store, bell *wake.Bell) *Operations { return &Operations{store: s
 // Get returns a project's operation; not_found if it has none of that id.
 func (o *Operations) Get(ctx context.Context, project, id string) (record.Operation, error) {
 	if space.CheckID(space.PrefixOperation, id) != nil {
-		return record.Operation{}, space.Errorf(space.CodeNotFound, "operation %s does not exist", space.Clip(id))
+		return record.Operation{}, space.Errorf(space.CodeNotFound, "the operation does not exist")
 	}
 	return o.store.Operation(ctx, project, id)
 }

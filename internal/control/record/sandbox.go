@@ -53,3 +53,15 @@ type Position struct {
 	CreatedAt time.Time
 	ID        string
 }
+
+// SandboxFilter says which sandboxes are meant.
+type SandboxFilter struct {
+	Conditions []SandboxCondition // any of these
+	Metadata   map[string]string  // all of these entries
+}
+
+// SandboxCondition is what a sandbox's state is made of.
+type SandboxCondition struct {
+	Desired  Desired
+	Observed space.ExecutionState
+}

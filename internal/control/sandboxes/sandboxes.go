@@ -18,7 +18,7 @@ type Store interface {
 	CreateSandbox(ctx context.Context, n record.NewSandbox) (operation string, err error)
 	DeleteSandbox(ctx context.Context, project, id string) (operation, node string, err error)
 	Sandbox(ctx context.Context, project, id string) (record.Sandbox, error)
-	Sandboxes(ctx context.Context, project string, after record.Position, limit int) ([]record.Sandbox, error)
+	Sandboxes(ctx context.Context, project string, f record.SandboxFilter, after record.Position, limit int) ([]record.Sandbox, error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
 }
 
@@ -90,11 +90,14 @@ func (s *Sandboxes) Get(ctx context.Context, project, id string) (record.Sandbox
 	return s.store.Sandbox(ctx, project, id)
 }
 
-// List returns a page of a project's sandboxes behind a position, newest first, and the position behind the page; the zero one after
-// the last page. Those that are deleted are left out.
-func (s *Sandboxes) List(ctx context.Context, project string, after record.Position, limit int) ([]record.Sandbox, record.Position, error) {
+// List returns a page of a project's sandboxes that pass the filter behind a position, newest first, and the position behind the page;
+// the zero one after the last page.
+func (s *Sandboxes) List(ctx context.Context, project string, f Filter, after record.Position, limit int) ([]record.Sandbox, record.Position, error) {
+	if err := f.check(); err != nil {
+		return nil, record.Position{}, err
+	}
 	limit = min(limit, MaxPage)
-	rows, err := s.store.Sandboxes(ctx, project, after, limit+1)
+	rows, err := s.store.Sandboxes(ctx, project, f.record(), after, limit+1)
 	if err != nil || len(rows) <= limit {
 		return rows, record.Position{}, err
 	}
@@ -118,7 +121,7 @@ func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation s
 // checkID keeps what can't be an id from the store; such a sandbox doesn't exist.
 func checkID(id string) error {
 	if space.CheckID(space.PrefixSandbox, id) != nil {
-		return space.Errorf(space.CodeNotFound, "sandbox %s does not exist", space.Clip(id))
+		return space.Errorf(space.CodeNotFound, "the sandbox does not exist")
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func checkSandbox(box record.Sandbox) error {
 // Get returns a session of a project's sandbox.
 func (s *Sessions) Get(ctx context.Context, project, sandbox, id string) (record.Session, error) {
 	if space.CheckID(space.PrefixSandbox, sandbox) != nil || space.CheckID(space.PrefixSession, id) != nil {
-		return record.Session{}, space.Errorf(space.CodeNotFound, "session %s does not exist", space.Clip(id))
+		return record.Session{}, space.Errorf(space.CodeNotFound, "the session does not exist")
 	}
 	return s.store.Session(ctx, project, sandbox, id)
 }

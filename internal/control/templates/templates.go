@@ -11,11 +11,14 @@ import (
 	"github.com/space-platform/space/internal/control/wake"
 )
 
+// MaxPage bounds a page of the list.
+const MaxPage = 100
+
 // Store keeps templates.
 type Store interface {
 	BuildTemplate(ctx context.Context, n record.NewTemplate) (operation string, err error)
 	Template(ctx context.Context, project, nameOrID string) (record.Template, error)
-	Templates(ctx context.Context, project string) ([]record.Template, error)
+	Templates(ctx context.Context, project string, after record.Position, limit int) ([]record.Template, error)
 }
 
 // Templates are the templates of all projects.
@@ -54,12 +57,19 @@ var nameRE = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 // Get returns a project's template by name or id.
 func (t *Templates) Get(ctx context.Context, project, nameOrID string) (record.Template, error) {
 	if !nameRE.MatchString(nameOrID) {
-		return record.Template{}, space.Errorf(space.CodeNotFound, "template %s does not exist", space.Clip(nameOrID))
+		return record.Template{}, space.Errorf(space.CodeNotFound, "the template does not exist")
 	}
 	return t.store.Template(ctx, project, nameOrID)
 }
 
-// List returns a project's templates by name.
-func (t *Templates) List(ctx context.Context, project string) ([]record.Template, error) {
-	return t.store.Templates(ctx, project)
+// List returns a page of a project's templates behind a position, newest first, and the position behind the page; the zero one after
+// the last page.
+func (t *Templates) List(ctx context.Context, project string, after record.Position, limit int) ([]record.Template, record.Position, error) {
+	limit = min(limit, MaxPage)
+	rows, err := t.store.Templates(ctx, project, after, limit+1)
+	if err != nil || len(rows) <= limit {
+		return rows, record.Position{}, err
+	}
+	last := rows[limit-1]
+	return rows[:limit], record.Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil
 }

@@ -14,6 +14,9 @@ type Bell struct {
 // Node is the key under which a node waits for orders.
 func Node(name string) string { return "node/" + name }
 
+// Events is the key under which readers wait for what happens in a project.
+func Events(project string) string { return "events/" + project }
+
 // Listen returns a channel that receives once or more after each Ring for key, until stop is called. Listen before reading what is
 // waited for; then no change in between is missed.
 func (b *Bell) Listen(key string) (rung <-chan struct{}, stop func()) {

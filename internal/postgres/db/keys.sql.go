@@ -10,8 +10,35 @@ import (
 	"time"
 )
 
+const countKeys = `-- name: CountKeys :one
+SELECT count(*) FROM api_keys WHERE project = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+`
+
+// Those that are valid.
+func (q *Queries) CountKeys(ctx context.Context, project string) (int64, error) {
+	row := q.db.QueryRow(ctx, countKeys, project)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countOwnerKeys = `-- name: CountOwnerKeys :one
+SELECT count(*) FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder
+WHERE p.org = $1 AND p.deleted_at IS NULL AND k.role = 'owner' AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())
+    AND (k.holder IS NULL OR u.role = 'owner' AND u.removed_at IS NULL)
+`
+
+// The valid keys that may do all in an organisation.
+func (q *Queries) CountOwnerKeys(ctx context.Context, org string) (int64, error) {
+	row := q.db.QueryRow(ctx, countOwnerKeys, org)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const insertKey = `-- name: InsertKey :exec
-INSERT INTO api_keys (id, project, name, prefix, secret_hash) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO api_keys (id, project, name, prefix, secret_hash, role, holder, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 `
 
 type InsertKeyParams struct {
@@ -20,6 +47,9 @@ type InsertKeyParams struct {
 	Name       string
 	Prefix     string
 	SecretHash []byte
+	Role       string
+	Holder     *string
+	ExpiresAt  *time.Time
 }
 
 func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
@@ -29,52 +59,307 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 		arg.Name,
 		arg.Prefix,
 		arg.SecretHash,
+		arg.Role,
+		arg.Holder,
+		arg.ExpiresAt,
 	)
 	return err
 }
 
-const keyByPrefix = `-- name: KeyByPrefix :one
-SELECT id, project, prefix, secret_hash, revoked_at, last_used_at FROM api_keys WHERE prefix = $1
+const keyByHash = `-- name: KeyByHash :one
+SELECT k.id, k.project, p.org, k.name, k.prefix, k.role, k.holder, u.role AS holder_role, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
+    (k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND p.deleted_at IS NULL AND u.removed_at IS NULL)::boolean AS valid
+FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder
+WHERE k.secret_hash = $1
 `
 
-type KeyByPrefixRow struct {
+type KeyByHashRow struct {
 	ID         string
 	Project    string
+	Org        string
+	Name       string
 	Prefix     string
-	SecretHash []byte
+	Role       string
+	Holder     *string
+	HolderRole *string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
 	LastUsedAt *time.Time
+	Valid      bool
 }
 
-func (q *Queries) KeyByPrefix(ctx context.Context, prefix string) (KeyByPrefixRow, error) {
-	row := q.db.QueryRow(ctx, keyByPrefix, prefix)
-	var i KeyByPrefixRow
+func (q *Queries) KeyByHash(ctx context.Context, secretHash []byte) (KeyByHashRow, error) {
+	row := q.db.QueryRow(ctx, keyByHash, secretHash)
+	var i KeyByHashRow
 	err := row.Scan(
 		&i.ID,
 		&i.Project,
+		&i.Org,
+		&i.Name,
 		&i.Prefix,
-		&i.SecretHash,
+		&i.Role,
+		&i.Holder,
+		&i.HolderRole,
+		&i.CreatedAt,
+		&i.ExpiresAt,
 		&i.RevokedAt,
 		&i.LastUsedAt,
+		&i.Valid,
 	)
 	return i, err
 }
 
-const revokeKey = `-- name: RevokeKey :execrows
-UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND project = $2 AND revoked_at IS NULL
+const keyByID = `-- name: KeyByID :one
+SELECT k.id, k.project, p.org, k.name, k.prefix, k.role, k.holder, u.role AS holder_role, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
+    (k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND p.deleted_at IS NULL AND u.removed_at IS NULL)::boolean AS valid
+FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder
+WHERE p.org = $1 AND ($2::text = '' OR k.project = $2::text) AND k.id = $3
 `
 
-type RevokeKeyParams struct {
-	ID      string
+type KeyByIDParams struct {
+	Org     string
 	Project string
+	ID      string
 }
 
-func (q *Queries) RevokeKey(ctx context.Context, arg RevokeKeyParams) (int64, error) {
-	result, err := q.db.Exec(ctx, revokeKey, arg.ID, arg.Project)
+type KeyByIDRow struct {
+	ID         string
+	Project    string
+	Org        string
+	Name       string
+	Prefix     string
+	Role       string
+	Holder     *string
+	HolderRole *string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+	Valid      bool
+}
+
+func (q *Queries) KeyByID(ctx context.Context, arg KeyByIDParams) (KeyByIDRow, error) {
+	row := q.db.QueryRow(ctx, keyByID, arg.Org, arg.Project, arg.ID)
+	var i KeyByIDRow
+	err := row.Scan(
+		&i.ID,
+		&i.Project,
+		&i.Org,
+		&i.Name,
+		&i.Prefix,
+		&i.Role,
+		&i.Holder,
+		&i.HolderRole,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+		&i.LastUsedAt,
+		&i.Valid,
+	)
+	return i, err
+}
+
+const keys = `-- name: Keys :many
+SELECT k.id, k.project, p.org, k.name, k.prefix, k.role, k.holder, u.role AS holder_role, k.created_at, k.expires_at, k.revoked_at, k.last_used_at,
+    (k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now()) AND p.deleted_at IS NULL AND u.removed_at IS NULL)::boolean AS valid
+FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder
+WHERE p.org = $1 AND ($2::text = '' OR k.project = $2::text)
+    AND ($3::timestamptz IS NULL OR (k.created_at, k.id) < ($3::timestamptz, $4::text))
+ORDER BY k.created_at DESC, k.id DESC
+LIMIT $5
+`
+
+type KeysParams struct {
+	Org      string
+	Project  string
+	BeforeAt *time.Time
+	BeforeID string
+	MaxRows  int32
+}
+
+type KeysRow struct {
+	ID         string
+	Project    string
+	Org        string
+	Name       string
+	Prefix     string
+	Role       string
+	Holder     *string
+	HolderRole *string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+	Valid      bool
+}
+
+// Newest first, of one project or of all of the organisation.
+func (q *Queries) Keys(ctx context.Context, arg KeysParams) ([]KeysRow, error) {
+	rows, err := q.db.Query(ctx, keys,
+		arg.Org,
+		arg.Project,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []KeysRow
+	for rows.Next() {
+		var i KeysRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.Org,
+			&i.Name,
+			&i.Prefix,
+			&i.Role,
+			&i.Holder,
+			&i.HolderRole,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.LastUsedAt,
+			&i.Valid,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pruneKeys = `-- name: PruneKeys :execrows
+DELETE FROM api_keys WHERE id IN (
+    SELECT k.id FROM api_keys k WHERE coalesce(k.revoked_at, k.expires_at) < now() - $1::interval LIMIT $2
+)
+`
+
+type PruneKeysParams struct {
+	Kept    time.Duration
+	MaxRows int32
+}
+
+// Those that have been of no use for long.
+func (q *Queries) PruneKeys(ctx context.Context, arg PruneKeysParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneKeys, arg.Kept, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const pruneUsers = `-- name: PruneUsers :execrows
+DELETE FROM users WHERE id IN (
+    SELECT u.id FROM users u WHERE u.removed_at < now() - $1::interval AND NOT EXISTS (SELECT 1 FROM api_keys k WHERE k.holder = u.id)
+    LIMIT $2
+)
+`
+
+type PruneUsersParams struct {
+	Kept    time.Duration
+	MaxRows int32
+}
+
+func (q *Queries) PruneUsers(ctx context.Context, arg PruneUsersParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneUsers, arg.Kept, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const revokeKey = `-- name: RevokeKey :many
+UPDATE api_keys SET revoked_at = now() WHERE id = $1 AND revoked_at IS NULL RETURNING id, project
+`
+
+type RevokeKeyRow struct {
+	ID      string
+	Project string
+}
+
+func (q *Queries) RevokeKey(ctx context.Context, id string) ([]RevokeKeyRow, error) {
+	rows, err := q.db.Query(ctx, revokeKey, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RevokeKeyRow
+	for rows.Next() {
+		var i RevokeKeyRow
+		if err := rows.Scan(&i.ID, &i.Project); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const revokeProjectKeys = `-- name: RevokeProjectKeys :many
+UPDATE api_keys SET revoked_at = now() WHERE project = $1 AND revoked_at IS NULL RETURNING id, project
+`
+
+type RevokeProjectKeysRow struct {
+	ID      string
+	Project string
+}
+
+func (q *Queries) RevokeProjectKeys(ctx context.Context, project string) ([]RevokeProjectKeysRow, error) {
+	rows, err := q.db.Query(ctx, revokeProjectKeys, project)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RevokeProjectKeysRow
+	for rows.Next() {
+		var i RevokeProjectKeysRow
+		if err := rows.Scan(&i.ID, &i.Project); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const revokeUserKeys = `-- name: RevokeUserKeys :many
+UPDATE api_keys SET revoked_at = now() WHERE holder = $1::text AND revoked_at IS NULL RETURNING id, project
+`
+
+type RevokeUserKeysRow struct {
+	ID      string
+	Project string
+}
+
+func (q *Queries) RevokeUserKeys(ctx context.Context, holder string) ([]RevokeUserKeysRow, error) {
+	rows, err := q.db.Query(ctx, revokeUserKeys, holder)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RevokeUserKeysRow
+	for rows.Next() {
+		var i RevokeUserKeysRow
+		if err := rows.Scan(&i.ID, &i.Project); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const touchKey = `-- name: TouchKey :exec

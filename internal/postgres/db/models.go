@@ -17,6 +17,9 @@ type ApiKey struct {
 	CreatedAt  time.Time
 	RevokedAt  *time.Time
 	LastUsedAt *time.Time
+	Role       string
+	Holder     *string
+	ExpiresAt  *time.Time
 }
 
 type Attachment struct {
@@ -25,6 +28,19 @@ type Attachment struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	RevokedAt *time.Time
+}
+
+type Event struct {
+	ID        int64
+	Number    *int64
+	Project   string
+	Type      string
+	Sandbox   *string
+	Template  *string
+	Operation *string
+	Key       *string
+	Data      []byte
+	At        time.Time
 }
 
 type Execution struct {
@@ -85,10 +101,16 @@ type Org struct {
 }
 
 type Project struct {
-	ID        string
-	Org       string
-	Name      string
-	CreatedAt time.Time
+	ID               string
+	Org              string
+	Name             string
+	CreatedAt        time.Time
+	QuotaSandboxes   *int64
+	QuotaVcpus       *int64
+	QuotaMemoryBytes *int64
+	QuotaDiskBytes   *int64
+	EventsPruned     int64
+	DeletedAt        *time.Time
 }
 
 type Sandbox struct {
@@ -143,4 +165,13 @@ type TemplateStatus struct {
 	ErrorCode    *string
 	ErrorMessage *string
 	ObservedAt   time.Time
+}
+
+type User struct {
+	ID        string
+	Org       string
+	Name      string
+	Role      string
+	CreatedAt time.Time
+	RemovedAt *time.Time
 }

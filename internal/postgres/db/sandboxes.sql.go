@@ -177,17 +177,20 @@ JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 WHERE s.project = $1
-    AND (st.state IS NULL OR st.state <> 'gone')
-    AND ($2::timestamptz IS NULL OR (s.created_at, s.id) < ($2::timestamptz, $3::text))
+    AND s.desired || ' ' || coalesce(st.state, 'pending') = ANY($2::text[])
+    AND ($3::jsonb = '{}' OR s.metadata @> $3::jsonb)
+    AND ($4::timestamptz IS NULL OR (s.created_at, s.id) < ($4::timestamptz, $5::text))
 ORDER BY s.created_at DESC, s.id DESC
-LIMIT $4
+LIMIT $6
 `
 
 type SandboxesParams struct {
-	Project  string
-	BeforeAt *time.Time
-	BeforeID string
-	MaxRows  int32
+	Project    string
+	Conditions []string
+	Metadata   []byte
+	BeforeAt   *time.Time
+	BeforeID   string
+	MaxRows    int32
 }
 
 type SandboxesRow struct {
@@ -215,10 +218,12 @@ type SandboxesRow struct {
 	ObservedAt    *time.Time
 }
 
-// Newest first; one that is deleted is left out.
+// Newest first. A condition is what is desired of a sandbox, a blank, and what was observed of its execution.
 func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]SandboxesRow, error) {
 	rows, err := q.db.Query(ctx, sandboxes,
 		arg.Project,
+		arg.Conditions,
+		arg.Metadata,
 		arg.BeforeAt,
 		arg.BeforeID,
 		arg.MaxRows,

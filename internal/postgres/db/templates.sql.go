@@ -139,12 +139,17 @@ SELECT t.id, t.project, t.name, t.recipe, t.node, t.vcpus, t.memory_bytes, t.dis
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
     st.digest, st.progress, st.error_code, st.error_message
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = $1 AND t.superseded_at IS NULL ORDER BY t.name LIMIT $2
+WHERE t.project = $1 AND t.superseded_at IS NULL
+    AND ($2::timestamptz IS NULL OR (t.created_at, t.id) < ($2::timestamptz, $3::text))
+ORDER BY t.created_at DESC, t.id DESC
+LIMIT $4
 `
 
 type TemplatesParams struct {
-	Project string
-	MaxRows int32
+	Project  string
+	BeforeAt *time.Time
+	BeforeID string
+	MaxRows  int32
 }
 
 type TemplatesRow struct {
@@ -167,8 +172,14 @@ type TemplatesRow struct {
 	ErrorMessage      *string
 }
 
+// Newest first.
 func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]TemplatesRow, error) {
-	rows, err := q.db.Query(ctx, templates, arg.Project, arg.MaxRows)
+	rows, err := q.db.Query(ctx, templates,
+		arg.Project,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,96 @@ package db
 
 import (
 	"context"
+	"time"
 )
+
+const countProjects = `-- name: CountProjects :one
+SELECT count(*) FROM projects WHERE org = $1 AND deleted_at IS NULL
+`
+
+func (q *Queries) CountProjects(ctx context.Context, org string) (int64, error) {
+	row := q.db.QueryRow(ctx, countProjects, org)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countUsers = `-- name: CountUsers :one
+SELECT count(*) FROM users WHERE org = $1 AND removed_at IS NULL
+`
+
+func (q *Queries) CountUsers(ctx context.Context, org string) (int64, error) {
+	row := q.db.QueryRow(ctx, countUsers, org)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const createProject = `-- name: CreateProject :execrows
+INSERT INTO projects (id, org, name, quota_sandboxes, quota_vcpus, quota_memory_bytes, quota_disk_bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (org, name) WHERE deleted_at IS NULL DO NOTHING
+`
+
+type CreateProjectParams struct {
+	ID               string
+	Org              string
+	Name             string
+	QuotaSandboxes   *int64
+	QuotaVcpus       *int64
+	QuotaMemoryBytes *int64
+	QuotaDiskBytes   *int64
+}
+
+func (q *Queries) CreateProject(ctx context.Context, arg CreateProjectParams) (int64, error) {
+	result, err := q.db.Exec(ctx, createProject,
+		arg.ID,
+		arg.Org,
+		arg.Name,
+		arg.QuotaSandboxes,
+		arg.QuotaVcpus,
+		arg.QuotaMemoryBytes,
+		arg.QuotaDiskBytes,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const createUser = `-- name: CreateUser :execrows
+INSERT INTO users (id, org, name, role) VALUES ($1, $2, $3, $4)
+ON CONFLICT (org, name) WHERE removed_at IS NULL DO NOTHING
+`
+
+type CreateUserParams struct {
+	ID   string
+	Org  string
+	Name string
+	Role string
+}
+
+func (q *Queries) CreateUser(ctx context.Context, arg CreateUserParams) (int64, error) {
+	result, err := q.db.Exec(ctx, createUser,
+		arg.ID,
+		arg.Org,
+		arg.Name,
+		arg.Role,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const deleteProject = `-- name: DeleteProject :exec
+UPDATE projects SET deleted_at = now() WHERE id = $1
+`
+
+func (q *Queries) DeleteProject(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, deleteProject, id)
+	return err
+}
 
 const insertOrg = `-- name: InsertOrg :exec
 INSERT INTO orgs (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
@@ -26,7 +115,7 @@ func (q *Queries) InsertOrg(ctx context.Context, arg InsertOrgParams) error {
 const insertProject = `-- name: InsertProject :exec
 INSERT INTO projects (id, org, name)
 SELECT $1, o.id, $2 FROM orgs o WHERE o.name = $3
-ON CONFLICT (org, name) DO NOTHING
+ON CONFLICT (org, name) WHERE deleted_at IS NULL DO NOTHING
 `
 
 type InsertProjectParams struct {
@@ -40,8 +129,122 @@ func (q *Queries) InsertProject(ctx context.Context, arg InsertProjectParams) er
 	return err
 }
 
+const lockOrg = `-- name: LockOrg :one
+SELECT id, name FROM orgs WHERE id = $1 FOR NO KEY UPDATE
+`
+
+type LockOrgRow struct {
+	ID   string
+	Name string
+}
+
+// Whoever changes who may do what in an organisation holds this until the transaction ends.
+func (q *Queries) LockOrg(ctx context.Context, id string) (LockOrgRow, error) {
+	row := q.db.QueryRow(ctx, lockOrg, id)
+	var i LockOrgRow
+	err := row.Scan(&i.ID, &i.Name)
+	return i, err
+}
+
+const lockOrgOf = `-- name: LockOrgOf :one
+SELECT o.id FROM orgs o JOIN projects p ON p.org = o.id WHERE p.id = $1 FOR NO KEY UPDATE OF o
+`
+
+func (q *Queries) LockOrgOf(ctx context.Context, project string) (string, error) {
+	row := q.db.QueryRow(ctx, lockOrgOf, project)
+	var id string
+	err := row.Scan(&id)
+	return id, err
+}
+
+const lockProject = `-- name: LockProject :one
+SELECT p.id FROM projects p WHERE p.org = $1 AND p.id = $2 AND p.deleted_at IS NULL FOR NO KEY UPDATE
+`
+
+type LockProjectParams struct {
+	Org string
+	ID  string
+}
+
+func (q *Queries) LockProject(ctx context.Context, arg LockProjectParams) (string, error) {
+	row := q.db.QueryRow(ctx, lockProject, arg.Org, arg.ID)
+	var id string
+	err := row.Scan(&id)
+	return id, err
+}
+
+const org = `-- name: Org :one
+SELECT id, name FROM orgs WHERE id = $1
+`
+
+type OrgRow struct {
+	ID   string
+	Name string
+}
+
+func (q *Queries) Org(ctx context.Context, id string) (OrgRow, error) {
+	row := q.db.QueryRow(ctx, org, id)
+	var i OrgRow
+	err := row.Scan(&i.ID, &i.Name)
+	return i, err
+}
+
+const project = `-- name: Project :one
+SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+FROM projects p
+CROSS JOIN LATERAL (
+    SELECT count(*)::bigint AS sandboxes,
+        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
+        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
+        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
+    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
+) u
+WHERE p.org = $1 AND p.id = $2 AND p.deleted_at IS NULL
+`
+
+type ProjectParams struct {
+	Org string
+	ID  string
+}
+
+type ProjectRow struct {
+	ID               string
+	Org              string
+	Name             string
+	QuotaSandboxes   *int64
+	QuotaVcpus       *int64
+	QuotaMemoryBytes *int64
+	QuotaDiskBytes   *int64
+	CreatedAt        time.Time
+	Sandboxes        int64
+	Vcpus            int64
+	MemoryBytes      int64
+	DiskBytes        int64
+}
+
+func (q *Queries) Project(ctx context.Context, arg ProjectParams) (ProjectRow, error) {
+	row := q.db.QueryRow(ctx, project, arg.Org, arg.ID)
+	var i ProjectRow
+	err := row.Scan(
+		&i.ID,
+		&i.Org,
+		&i.Name,
+		&i.QuotaSandboxes,
+		&i.QuotaVcpus,
+		&i.QuotaMemoryBytes,
+		&i.QuotaDiskBytes,
+		&i.CreatedAt,
+		&i.Sandboxes,
+		&i.Vcpus,
+		&i.MemoryBytes,
+		&i.DiskBytes,
+	)
+	return i, err
+}
+
 const projectByName = `-- name: ProjectByName :one
-SELECT p.id FROM projects p JOIN orgs o ON o.id = p.org WHERE o.name = $1 AND p.name = $2
+SELECT p.id FROM projects p JOIN orgs o ON o.id = p.org WHERE o.name = $1 AND p.name = $2 AND p.deleted_at IS NULL
 `
 
 type ProjectByNameParams struct {
@@ -54,4 +257,263 @@ func (q *Queries) ProjectByName(ctx context.Context, arg ProjectByNameParams) (s
 	var id string
 	err := row.Scan(&id)
 	return id, err
+}
+
+const projectNameTaken = `-- name: ProjectNameTaken :one
+SELECT EXISTS (SELECT 1 FROM projects WHERE org = $1 AND name = $2 AND id <> $3 AND deleted_at IS NULL)::boolean
+`
+
+type ProjectNameTakenParams struct {
+	Org  string
+	Name string
+	ID   string
+}
+
+func (q *Queries) ProjectNameTaken(ctx context.Context, arg ProjectNameTakenParams) (bool, error) {
+	row := q.db.QueryRow(ctx, projectNameTaken, arg.Org, arg.Name, arg.ID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const projects = `-- name: Projects :many
+SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+FROM projects p
+CROSS JOIN LATERAL (
+    SELECT count(*)::bigint AS sandboxes,
+        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
+        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
+        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
+    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
+) u
+WHERE p.org = $1 AND p.deleted_at IS NULL
+    AND ($2::timestamptz IS NULL OR (p.created_at, p.id) < ($2::timestamptz, $3::text))
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT $4
+`
+
+type ProjectsParams struct {
+	Org      string
+	BeforeAt *time.Time
+	BeforeID string
+	MaxRows  int32
+}
+
+type ProjectsRow struct {
+	ID               string
+	Org              string
+	Name             string
+	QuotaSandboxes   *int64
+	QuotaVcpus       *int64
+	QuotaMemoryBytes *int64
+	QuotaDiskBytes   *int64
+	CreatedAt        time.Time
+	Sandboxes        int64
+	Vcpus            int64
+	MemoryBytes      int64
+	DiskBytes        int64
+}
+
+// Newest first.
+func (q *Queries) Projects(ctx context.Context, arg ProjectsParams) ([]ProjectsRow, error) {
+	rows, err := q.db.Query(ctx, projects,
+		arg.Org,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProjectsRow
+	for rows.Next() {
+		var i ProjectsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Org,
+			&i.Name,
+			&i.QuotaSandboxes,
+			&i.QuotaVcpus,
+			&i.QuotaMemoryBytes,
+			&i.QuotaDiskBytes,
+			&i.CreatedAt,
+			&i.Sandboxes,
+			&i.Vcpus,
+			&i.MemoryBytes,
+			&i.DiskBytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const removeUser = `-- name: RemoveUser :execrows
+UPDATE users SET removed_at = now() WHERE org = $1 AND id = $2 AND removed_at IS NULL
+`
+
+type RemoveUserParams struct {
+	Org string
+	ID  string
+}
+
+func (q *Queries) RemoveUser(ctx context.Context, arg RemoveUserParams) (int64, error) {
+	result, err := q.db.Exec(ctx, removeUser, arg.Org, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const renameProject = `-- name: RenameProject :exec
+UPDATE projects SET name = $1 WHERE id = $2
+`
+
+type RenameProjectParams struct {
+	Name string
+	ID   string
+}
+
+func (q *Queries) RenameProject(ctx context.Context, arg RenameProjectParams) error {
+	_, err := q.db.Exec(ctx, renameProject, arg.Name, arg.ID)
+	return err
+}
+
+const setQuota = `-- name: SetQuota :exec
+UPDATE projects SET quota_sandboxes = $1, quota_vcpus = $2, quota_memory_bytes = $3,
+    quota_disk_bytes = $4 WHERE id = $5
+`
+
+type SetQuotaParams struct {
+	QuotaSandboxes   *int64
+	QuotaVcpus       *int64
+	QuotaMemoryBytes *int64
+	QuotaDiskBytes   *int64
+	ID               string
+}
+
+func (q *Queries) SetQuota(ctx context.Context, arg SetQuotaParams) error {
+	_, err := q.db.Exec(ctx, setQuota,
+		arg.QuotaSandboxes,
+		arg.QuotaVcpus,
+		arg.QuotaMemoryBytes,
+		arg.QuotaDiskBytes,
+		arg.ID,
+	)
+	return err
+}
+
+const setUserRole = `-- name: SetUserRole :execrows
+UPDATE users SET role = $1 WHERE org = $2 AND id = $3 AND removed_at IS NULL
+`
+
+type SetUserRoleParams struct {
+	Role string
+	Org  string
+	ID   string
+}
+
+func (q *Queries) SetUserRole(ctx context.Context, arg SetUserRoleParams) (int64, error) {
+	result, err := q.db.Exec(ctx, setUserRole, arg.Role, arg.Org, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const supersedeTemplatesOf = `-- name: SupersedeTemplatesOf :exec
+UPDATE templates SET superseded_at = now() WHERE project = $1 AND superseded_at IS NULL
+`
+
+// Nobody wants the templates of a project that is deleted.
+func (q *Queries) SupersedeTemplatesOf(ctx context.Context, project string) error {
+	_, err := q.db.Exec(ctx, supersedeTemplatesOf, project)
+	return err
+}
+
+const user = `-- name: User :one
+SELECT id, name, role, created_at FROM users WHERE org = $1 AND id = $2 AND removed_at IS NULL
+`
+
+type UserParams struct {
+	Org string
+	ID  string
+}
+
+type UserRow struct {
+	ID        string
+	Name      string
+	Role      string
+	CreatedAt time.Time
+}
+
+func (q *Queries) User(ctx context.Context, arg UserParams) (UserRow, error) {
+	row := q.db.QueryRow(ctx, user, arg.Org, arg.ID)
+	var i UserRow
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Role,
+		&i.CreatedAt,
+	)
+	return i, err
+}
+
+const users = `-- name: Users :many
+SELECT id, name, role, created_at FROM users
+WHERE org = $1 AND removed_at IS NULL
+    AND ($2::timestamptz IS NULL OR (created_at, id) < ($2::timestamptz, $3::text))
+ORDER BY created_at DESC, id DESC
+LIMIT $4
+`
+
+type UsersParams struct {
+	Org      string
+	BeforeAt *time.Time
+	BeforeID string
+	MaxRows  int32
+}
+
+type UsersRow struct {
+	ID        string
+	Name      string
+	Role      string
+	CreatedAt time.Time
+}
+
+// Newest first.
+func (q *Queries) Users(ctx context.Context, arg UsersParams) ([]UsersRow, error) {
+	rows, err := q.db.Query(ctx, users,
+		arg.Org,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsersRow
+	for rows.Next() {
+		var i UsersRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Role,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

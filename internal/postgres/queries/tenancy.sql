@@ -4,7 +4,99 @@ INSERT INTO orgs (id, name) VALUES (@id, @name) ON CONFLICT (name) DO NOTHING;
 -- name: InsertProject :exec
 INSERT INTO projects (id, org, name)
 SELECT @id, o.id, @name FROM orgs o WHERE o.name = @org_name
-ON CONFLICT (org, name) DO NOTHING;
+ON CONFLICT (org, name) WHERE deleted_at IS NULL DO NOTHING;
 
 -- name: ProjectByName :one
-SELECT p.id FROM projects p JOIN orgs o ON o.id = p.org WHERE o.name = @org_name AND p.name = @name;
+SELECT p.id FROM projects p JOIN orgs o ON o.id = p.org WHERE o.name = @org_name AND p.name = @name AND p.deleted_at IS NULL;
+
+-- name: LockOrg :one
+-- Whoever changes who may do what in an organisation holds this until the transaction ends.
+SELECT id, name FROM orgs WHERE id = @id FOR NO KEY UPDATE;
+
+-- name: LockOrgOf :one
+SELECT o.id FROM orgs o JOIN projects p ON p.org = o.id WHERE p.id = @project FOR NO KEY UPDATE OF o;
+
+-- name: Org :one
+SELECT id, name FROM orgs WHERE id = @id;
+
+-- name: CreateProject :execrows
+INSERT INTO projects (id, org, name, quota_sandboxes, quota_vcpus, quota_memory_bytes, quota_disk_bytes)
+VALUES (@id, @org, @name, @quota_sandboxes, @quota_vcpus, @quota_memory_bytes, @quota_disk_bytes)
+ON CONFLICT (org, name) WHERE deleted_at IS NULL DO NOTHING;
+
+-- name: CountProjects :one
+SELECT count(*) FROM projects WHERE org = @org AND deleted_at IS NULL;
+
+-- name: Project :one
+SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+FROM projects p
+CROSS JOIN LATERAL (
+    SELECT count(*)::bigint AS sandboxes,
+        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
+        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
+        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
+    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
+) u
+WHERE p.org = @org AND p.id = @id AND p.deleted_at IS NULL;
+
+-- name: Projects :many
+-- Newest first.
+SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+FROM projects p
+CROSS JOIN LATERAL (
+    SELECT count(*)::bigint AS sandboxes,
+        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
+        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
+        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
+    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
+) u
+WHERE p.org = @org AND p.deleted_at IS NULL
+    AND (sqlc.narg('before_at')::timestamptz IS NULL OR (p.created_at, p.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
+ORDER BY p.created_at DESC, p.id DESC
+LIMIT @max_rows;
+
+-- name: LockProject :one
+SELECT p.id FROM projects p WHERE p.org = @org AND p.id = @id AND p.deleted_at IS NULL FOR NO KEY UPDATE;
+
+-- name: ProjectNameTaken :one
+SELECT EXISTS (SELECT 1 FROM projects WHERE org = @org AND name = @name AND id <> @id AND deleted_at IS NULL)::boolean;
+
+-- name: RenameProject :exec
+UPDATE projects SET name = @name WHERE id = @id;
+
+-- name: SetQuota :exec
+UPDATE projects SET quota_sandboxes = @quota_sandboxes, quota_vcpus = @quota_vcpus, quota_memory_bytes = @quota_memory_bytes,
+    quota_disk_bytes = @quota_disk_bytes WHERE id = @id;
+
+-- name: DeleteProject :exec
+UPDATE projects SET deleted_at = now() WHERE id = @id;
+
+-- name: SupersedeTemplatesOf :exec
+-- Nobody wants the templates of a project that is deleted.
+UPDATE templates SET superseded_at = now() WHERE project = @project AND superseded_at IS NULL;
+
+-- name: CreateUser :execrows
+INSERT INTO users (id, org, name, role) VALUES (@id, @org, @name, @role)
+ON CONFLICT (org, name) WHERE removed_at IS NULL DO NOTHING;
+
+-- name: CountUsers :one
+SELECT count(*) FROM users WHERE org = @org AND removed_at IS NULL;
+
+-- name: User :one
+SELECT id, name, role, created_at FROM users WHERE org = @org AND id = @id AND removed_at IS NULL;
+
+-- name: Users :many
+-- Newest first.
+SELECT id, name, role, created_at FROM users
+WHERE org = @org AND removed_at IS NULL
+    AND (sqlc.narg('before_at')::timestamptz IS NULL OR (created_at, id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
+ORDER BY created_at DESC, id DESC
+LIMIT @max_rows;
+
+-- name: SetUserRole :execrows
+UPDATE users SET role = @role WHERE org = @org AND id = @id AND removed_at IS NULL;
+
+-- name: RemoveUser :execrows
+UPDATE users SET removed_at = now() WHERE org = @org AND id = @id AND removed_at IS NULL;

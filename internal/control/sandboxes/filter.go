@@ -1,0 +1,49 @@
+package sandboxes
+
+import (
+	"slices"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// Filter is which sandboxes a client wants to see.
+type Filter struct {
+	Metadata map[string]string // all of these entries; at most maxFilters
+	States   []space.State     // any of these; none: all but deleted
+}
+
+// maxFilters bounds the entries of metadata that are asked for.
+const maxFilters = 8
+
+func (f Filter) check() error {
+	if len(f.Metadata) > maxFilters {
+		return space.FieldErrorf("metadata", "asks for %d entries: at most %d are allowed", len(f.Metadata), maxFilters)
+	}
+	for _, s := range f.States {
+		if !s.Known() {
+			return space.FieldErrorf("state", "%q is not a state of a sandbox", space.Clip(string(s)))
+		}
+	}
+	return checkMetadata(f.Metadata)
+}
+
+// record is the filter in the store's words.
+func (f Filter) record() record.SandboxFilter {
+	out := record.SandboxFilter{Metadata: orEmpty(f.Metadata)}
+	for _, desired := range []record.Desired{record.DesiredRunning, record.DesiredDeleted} {
+		for _, observed := range space.ExecutionStates() {
+			if f.wants(State(desired, observed)) {
+				out.Conditions = append(out.Conditions, record.SandboxCondition{Desired: desired, Observed: observed})
+			}
+		}
+	}
+	return out
+}
+
+func (f Filter) wants(s space.State) bool {
+	if len(f.States) == 0 {
+		return s != space.StateDeleted
+	}
+	return slices.Contains(f.States, s)
+}

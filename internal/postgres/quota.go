@@ -1,0 +1,28 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/space-platform/space/internal/control/quota"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// admit refuses what a project's quota has no room for, with quota_exceeded. If it allows it, the caller makes it in the same
+// transaction, and until that ends nobody else of the project is admitted. What is used is what the sandboxes table says, so nothing is
+// ever given back: a delete or a stop that is committed has freed it.
+//
+// Call it before the rows that count are written. A transaction that locks a sandbox's row as well locks that first.
+func admit(ctx context.Context, q *db.Queries, project string, more record.Usage) error {
+	l, err := q.LockQuota(ctx, project)
+	if err != nil {
+		return missing(err, "project")
+	}
+	u, err := q.Usage(ctx, project) // a statement of its own: it sees what was committed before the lock was had
+	if err != nil {
+		return err
+	}
+	return quota.Check(
+		record.Quota{Sandboxes: l.QuotaSandboxes, VCPUs: l.QuotaVcpus, MemoryBytes: l.QuotaMemoryBytes, DiskBytes: l.QuotaDiskBytes},
+		record.Usage{Sandboxes: u.Sandboxes, VCPUs: u.Vcpus, MemoryBytes: u.MemoryBytes, DiskBytes: u.DiskBytes}, more)
+}
