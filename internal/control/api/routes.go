@@ -67,5 +67,6 @@ var routes = map[string]route{
 	"GET /v1/events":                {needs: space.PermissionReadEvents, query: []string{"cursor", "limit", "sandbox"}},
 	"GET /healthz":                  {open: true},
 	"GET /readyz":                   {open: true},
+	"GET /docs":                     {open: true},
 	"GET /openapi.yaml":             {open: true},
 }

@@ -12,6 +12,7 @@ import (
 	contract "github.com/space-platform/space/api"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/operations"
+	"github.com/space-platform/space/internal/control/reference"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -37,6 +38,7 @@ func New(p Parts) http.Handler {
 	})
 	gen.HandlerWithOptions(strict, gen.StdHTTPServerOptions{BaseRouter: mux, ErrorHandlerFunc: failParameter})
 	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
+	mux.Handle("GET /docs", reference.Handler(contract.OpenAPI(), func(pattern string) space.Permission { return routes[pattern].needs }))
 	d := newDoor(mux, authenticator{store: p.Recognizer, bell: p.Bell})
 	return named(d, d.pattern)
 }
