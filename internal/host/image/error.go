@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// Why something was refused. They're wrapped by an Error.
+// Why something was refused.
 var (
 	ErrEscape    = errors.New("it leads out of the root directory")
 	ErrTooLarge  = errors.New("it's over a limit")
 	ErrMalformed = errors.New("it's malformed")
 	ErrDigest    = errors.New("it isn't what its digest says")
+	ErrNotFound  = errors.New("the registry has no such image, or wants a login for it")
 )
 
 // Error says which entry of which layer was refused.

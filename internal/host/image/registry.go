@@ -83,10 +83,8 @@ func explain(err error) error {
 		return err
 	}
 	switch refusal.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return errors.New("the registry wants a login, or there is no such image")
-	case http.StatusNotFound:
-		return errors.New("the registry has no such image")
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return ErrNotFound
 	}
 	return err
 }
