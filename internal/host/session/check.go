@@ -57,7 +57,7 @@ func checkExit(e *sessionv1.Exit, end uint64) (*sessionv1.Exit, error) {
 	case e.GetSignal() < 0 || e.GetSignal() > maxSignal:
 		return nil, violation("signal %d", e.GetSignal())
 	}
-	out := &sessionv1.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Error: clip(e.GetError()), Offset: end, At: e.GetAt()}
+	out := &sessionv1.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Error: clipTo(e.GetError(), maxErrorText), Offset: end, At: e.GetAt(), TimedOut: e.GetTimedOut()}
 	if e.GetSignal() != 0 {
 		out.SignalName = signalName(int(e.GetSignal()))
 	}
@@ -67,6 +67,6 @@ func checkExit(e *sessionv1.Exit, end uint64) (*sessionv1.Exit, error) {
 	return out, nil
 }
 
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxErrorText)], "") }
+func clipTo(s string, limit int) string { return strings.ToValidUTF8(s[:min(len(s), limit)], "") }
 
 func timestamp(nanos int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(0, nanos)) }

@@ -35,20 +35,25 @@ func (s *Session) converse(ctx context.Context, l *link.Link) error {
 		return err
 	}
 	defer st.Reset(link.CodeCancelled)
-	opened, err := s.opened(ctx, st)
+	sent, err := s.opened(ctx, st)
 	if err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	done, finish := context.WithCancel(gctx)
 	kept := make(chan struct{}, 1) // a receive means: the ring has grown
-	g.Go(func() error { return s.sendStdin(done, st, opened) })
+	g.Go(func() error { return s.sendInput(done, st, sent) })
+	g.Go(func() error { return s.pass(done, st) })
 	g.Go(func() error { return acknowledge(done, st, log, acknowledged, kept) })
 	g.Go(func() error {
 		defer finish()
 		return s.receive(gctx, st, log, kept)
 	})
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	s.input.discard()
+	return nil
 }
 
 func (s *Session) open(ctx context.Context, l *link.Link, acknowledged uint64) (*link.Stream, error) {
@@ -69,30 +74,27 @@ func (s *Session) open(ctx context.Context, l *link.Link, acknowledged uint64) (
 	return st, nil
 }
 
-// opened waits for the guest's first answer. It returns the stdin that the guest hasn't got yet.
-func (s *Session) opened(ctx context.Context, st *link.Stream) (stdin stdinRest, err error) {
+// opened waits for the guest's first answer. It returns how much stdin the guest has.
+func (s *Session) opened(ctx context.Context, st *link.Stream) (received uint64, err error) {
 	wait, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	m, err := receive(wait, st)
 	if err != nil {
-		return stdinRest{}, fmt.Errorf("open session %s: %w", s.id, err)
+		return 0, fmt.Errorf("open session %s: %w", s.id, err)
 	}
 	o := m.GetOpened()
 	if o == nil {
-		return stdinRest{}, violation("session %s: the first message isn't Opened", s.id)
+		return 0, violation("session %s: the first message isn't Opened", s.id)
 	}
-	s.mu.Lock()
-	all := s.spec.GetStdin()
-	s.mu.Unlock()
-	if o.GetStdinReceived() > uint64(len(all)) {
-		return stdinRest{}, violation("session %s: it has more stdin than there is", s.id)
+	if err := s.input.opened(o.GetStdinReceived()); err != nil {
+		return 0, fmt.Errorf("open session %s: %w", s.id, err)
 	}
 	if nanos := o.GetStartedUnixNanos(); nanos != 0 {
-		if err := s.setStarted(timestamp(nanos)); err != nil {
-			return stdinRest{}, onNode(err)
+		if err := s.setStarted(timestamp(nanos), o.GetPid()); err != nil {
+			return 0, onNode(err)
 		}
 	}
-	return stdinRest{offset: o.GetStdinReceived(), data: all[o.GetStdinReceived():]}, nil
+	return o.GetStdinReceived(), nil
 }
 
 // receive keeps output until the exit.
@@ -117,8 +119,12 @@ func (s *Session) receive(ctx context.Context, st *link.Stream, log *ring.Ring, 
 				return fmt.Errorf("session %s: %w", s.id, err)
 			}
 			return onNode(s.setExit(exit))
+		case m.GetStdin() != nil:
+			if err := s.input.told(m.GetStdin().GetReceived(), m.GetStdin().GetTaken()); err != nil {
+				return fmt.Errorf("session %s: %w", s.id, err)
+			}
 		default:
-			return violation("session %s: neither output nor exit", s.id)
+			return violation("session %s: neither output nor stdin nor exit", s.id)
 		}
 	}
 }

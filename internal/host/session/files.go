@@ -15,6 +15,7 @@ import (
 const (
 	specFile      = "spec.pb"      // what to run; written before the guest hears of it
 	startedFile   = "started.pb"   // the moment it started
+	inputEndFile  = "input-end.pb" // the length of a stdin that was open, and was closed
 	exitFile      = "exit.pb"      // how it ended
 	forgottenFile = "forgotten.pb" // empty: the guest has forgotten it
 )

@@ -35,6 +35,10 @@ type process struct {
 	acked     uint64
 	stdin     []byte
 	stdinWant uint64
+	taken     uint64 // of stdin, by the command
+	stdinEnd  bool
+	signals   []int32
+	size      *sessionv1.Terminal
 	exit      *sessionv1.Exit
 	forgotten bool
 	changed   chan struct{}
@@ -111,15 +115,20 @@ func (g *fakeGuest) session(st *link.Stream, o *guestv1.OpenSession) {
 	p.mu.Lock()
 	received := uint64(len(p.stdin))
 	p.mu.Unlock()
-	g.send(st, &guestv1.FromSession{Message: &guestv1.FromSession_Opened{Opened: &guestv1.Opened{StartedUnixNanos: 1e9, StdinReceived: received}}})
+	g.send(st, &guestv1.FromSession{Message: &guestv1.FromSession_Opened{Opened: &guestv1.Opened{StartedUnixNanos: 1e9, StdinReceived: received, Pid: 42}}})
 	gone := make(chan struct{})
-	go func() { defer close(gone); p.listen(st) }()
-	sent := o.GetAcknowledged()
+	go func() { defer close(gone); p.listen(st, o.GetSpec().GetOpenStdin()) }()
+	sent, told := o.GetAcknowledged(), &guestv1.StdinState{}
 	for {
 		p.mu.Lock()
+		state := &guestv1.StdinState{Received: uint64(len(p.stdin)), Taken: p.taken}
 		rest := bytes.Clone(p.log[sent:min(int(sent)+pieceBytes, len(p.log))])
 		exit, changed := p.exit, p.changed
 		p.mu.Unlock()
+		if o.GetSpec().GetOpenStdin() && !proto.Equal(state, told) {
+			told = state
+			g.send(st, &guestv1.FromSession{Message: &guestv1.FromSession_Stdin{Stdin: state}})
+		}
 		if len(rest) > 0 {
 			g.send(st, &guestv1.FromSession{Message: &guestv1.FromSession_Output{Output: &sessionv1.Output{
 				Stream: sessionv1.Stream_STREAM_STDOUT, Offset: sent, Data: rest,
@@ -140,7 +149,7 @@ func (g *fakeGuest) session(st *link.Stream, o *guestv1.OpenSession) {
 	}
 }
 
-func (p *process) listen(st *link.Stream) {
+func (p *process) listen(st *link.Stream, open bool) {
 	for {
 		b, err := st.Recv(context.Background())
 		if err != nil {
@@ -149,10 +158,18 @@ func (p *process) listen(st *link.Stream) {
 		m := new(guestv1.ToSession)
 		proto.Unmarshal(b, m)
 		p.change(func() {
-			if c := m.GetStdin(); c != nil {
-				p.stdin = append(p.stdin[:c.GetOffset()], c.GetData()...)
-			} else {
+			switch c := m.GetStdin(); {
+			case m.GetSignal() != 0:
+				p.signals = append(p.signals, m.GetSignal())
+			case m.GetResize() != nil:
+				p.size = m.GetResize()
+			case c == nil:
 				p.acked = m.GetAcknowledged()
+			case open && c.GetOffset()+uint64(len(c.GetData())) > p.taken+guestWindow:
+				st.Reset(link.CodeProtocol)
+			case c.GetOffset() <= uint64(len(p.stdin)):
+				p.stdin = append(p.stdin[:c.GetOffset()], c.GetData()...)
+				p.stdinEnd = p.stdinEnd || c.GetEnd()
 			}
 		})
 	}

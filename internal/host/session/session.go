@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
@@ -19,12 +20,17 @@ type Session struct {
 	id  string
 	dir string
 
+	summary  summary
+	input    *input
+	requests chan request // for the one who is in touch with the guest
+
 	mu        sync.Mutex      // guards what follows
 	spec      *sessionv1.Spec // nil once it has ended
 	ring      *ring.Ring      // nil until it's needed
 	ringLimit int64
 	started   *timestamppb.Timestamp // nil until the guest said so
 	exit      *sessionv1.Exit        // nil until it ended
+	pid       uint32                 // of its process in the guest; 0 if it isn't known
 	forgotten bool                   // by the guest
 	lost      *space.Error           // why it will never end
 	changed   chan struct{}          // closed and replaced when one of them changes
@@ -32,7 +38,8 @@ type Session struct {
 
 // reserve makes the directory of a new session. Its spec is on file when it returns.
 func reserve(root, id string, spec *sessionv1.Spec, ringLimit int64) (*Session, error) {
-	s := &Session{id: id, dir: filepath.Join(root, space.HostLabel(id)), spec: spec, ringLimit: ringLimit, changed: make(chan struct{})}
+	s := newSession(id, filepath.Join(root, space.HostLabel(id)), ringLimit)
+	s.take(spec, false)
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("reserve session %s: %w", id, err)
 	}
@@ -45,13 +52,16 @@ func reserve(root, id string, spec *sessionv1.Spec, ringLimit int64) (*Session, 
 
 // load reads a session back. It returns nil for a directory whose session was never started: its writer died before the spec was whole.
 func load(root, name string, ringLimit int64) (*Session, error) {
-	s := &Session{
-		id: string(space.PrefixSession) + "_" + name, dir: filepath.Join(root, name), ringLimit: ringLimit,
-		spec: new(sessionv1.Spec), changed: make(chan struct{}),
-	}
-	if ok, err := readMessage(s.dir, specFile, s.spec); err != nil || !ok {
+	s := newSession(string(space.PrefixSession)+"_"+name, filepath.Join(root, name), ringLimit)
+	spec := new(sessionv1.Spec)
+	if ok, err := readMessage(s.dir, specFile, spec); err != nil || !ok {
 		return nil, err
 	}
+	inputEnded, err := readMessage(s.dir, inputEndFile, new(wrapperspb.UInt64Value))
+	if err != nil {
+		return nil, err
+	}
+	s.take(spec, inputEnded)
 	started, exit := new(timestamppb.Timestamp), new(sessionv1.Exit)
 	if ok, err := readMessage(s.dir, startedFile, started); err != nil {
 		return nil, err
@@ -61,11 +71,20 @@ func load(root, name string, ringLimit int64) (*Session, error) {
 	if ok, err := readMessage(s.dir, exitFile, exit); err != nil {
 		return nil, err
 	} else if ok {
-		s.exit, s.spec = exit, nil
+		s.exit, s.spec, s.input = exit, nil, nil
 	}
-	var err error
 	s.forgotten, err = readMessage(s.dir, forgottenFile, new(emptypb.Empty))
 	return s, err
+}
+
+func newSession(id, dir string, ringLimit int64) *Session {
+	return &Session{id: id, dir: dir, ringLimit: ringLimit, requests: make(chan request), changed: make(chan struct{})}
+}
+
+// take keeps what the session is to run.
+func (s *Session) take(spec *sessionv1.Spec, inputEnded bool) {
+	s.spec, s.summary = spec, summarize(spec)
+	s.input = newInput(spec.GetStdin(), spec.GetOpenStdin() || spec.GetTty() != nil, inputEnded)
 }
 
 // log returns the session's ring, opened when it's first needed.
@@ -86,10 +105,11 @@ func (s *Session) log() (*ring.Ring, error) {
 	return r, nil
 }
 
-// setStarted keeps the moment at which the guest started the session; what is known already stays.
-func (s *Session) setStarted(at *timestamppb.Timestamp) error {
+// setStarted keeps the moment at which the guest started the session, and its process; what is known already stays.
+func (s *Session) setStarted(at *timestamppb.Timestamp, pid uint32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pid = pid
 	if s.started != nil {
 		return nil
 	}
@@ -112,6 +132,13 @@ func (s *Session) setExit(exit *sessionv1.Exit) error {
 	s.ring.Finish()
 	s.broadcast()
 	return nil
+}
+
+// setInputEnd keeps that a stdin that was open was closed, and its length.
+func (s *Session) setInputEnd(length uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return writeMessage(s.dir, inputEndFile, wrapperspb.UInt64(length))
 }
 
 func (s *Session) setForgotten() error {

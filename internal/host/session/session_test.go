@@ -41,9 +41,13 @@ type watcher struct {
 
 func attach(t *testing.T, s *Set, id string, from uint64, resume bool) *watcher {
 	t.Helper()
+	return follow(t, s, id, &sessionv1.Spec{Argv: []string{"true"}, Stdin: []byte("input")}, from, resume)
+}
+
+func follow(t *testing.T, s *Set, id string, spec *sessionv1.Spec, from uint64, resume bool) *watcher {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watcher{from: from, changed: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
-	spec := &sessionv1.Spec{Argv: []string{"true"}, Stdin: []byte("input")}
 	go func() {
 		defer close(w.done)
 		w.err = s.Attach(ctx, Request{Session: id, Spec: spec, From: from, Resume: resume}, w.take)

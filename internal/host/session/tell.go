@@ -10,22 +10,25 @@ import (
 	"github.com/space-platform/space/internal/host/ring"
 )
 
-// stdinRest is stdin from an offset on.
-type stdinRest struct {
-	offset uint64
-	data   []byte
-}
-
-func (s *Session) sendStdin(ctx context.Context, st *link.Stream, rest stdinRest) error {
-	for len(rest.data) > 0 {
-		n := min(len(rest.data), stdinChunk)
-		chunk := &guestv1.StdinChunk{Offset: rest.offset, Data: rest.data[:n]}
-		if err := send(ctx, st, &guestv1.ToSession{Message: &guestv1.ToSession_Stdin{Stdin: chunk}}); err != nil {
+// sendInput sends stdin from an offset on until its end, as far as the guest takes it.
+func (s *Session) sendInput(ctx context.Context, st *link.Stream, sent uint64) error {
+	for {
+		offset, data, last, err := s.input.next(ctx, sent)
+		if err != nil {
 			return unlessDone(ctx, fmt.Errorf("send stdin of session %s: %w", s.id, err))
 		}
-		rest.offset, rest.data = rest.offset+uint64(n), rest.data[n:]
+		end := last && s.input.windows // else it knows the length
+		if len(data) > 0 || end {
+			chunk := &guestv1.StdinChunk{Offset: offset, Data: data, End: end}
+			if err := send(ctx, st, &guestv1.ToSession{Message: &guestv1.ToSession_Stdin{Stdin: chunk}}); err != nil {
+				return unlessDone(ctx, fmt.Errorf("send stdin of session %s: %w", s.id, err))
+			}
+		}
+		if last {
+			return nil
+		}
+		sent = offset + uint64(len(data))
 	}
-	return nil
 }
 
 // acknowledge tells the guest how much is kept, seldom enough not to cost and often enough not to hold it up.
