@@ -33,7 +33,8 @@ func (c *Client) GetTemplate(ctx context.Context, name string) (Template, error)
 // BeginBuildTemplate orders the build of a template from a built-in recipe (base, mini) and returns the operation at once; Await it. A
 // template that is ready isn't built again.
 func (c *Client) BeginBuildTemplate(ctx context.Context, recipe string) (Operation, error) {
-	in := gen.TemplateCreate{Recipe: gen.TemplateCreateRecipe(recipe)}
+	of := gen.TemplateCreateRecipe(recipe)
+	in := gen.TemplateCreate{Recipe: &of}
 	op, err := decode[Operation](c.api.CreateTemplate(ctx, &gen.CreateTemplateParams{IdempotencyKey: idempotencyKey()}, in))
 	if err != nil {
 		return Operation{}, fmt.Errorf("build template %s: %w", recipe, err)

@@ -20,6 +20,7 @@ import (
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
 	"github.com/space-platform/space/internal/instance"
@@ -80,7 +81,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	}
 	public := api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: ses, Templates: tpls, Operations: ops, Database: store, Node: i.Node(), Version: version,
+		Sandboxes: boxes, Sessions: ses, Templates: tpls, Uploads: uploads.New(store, i.Node(), c.EdgeURL), Operations: ops, Database: store, Node: i.Node(), Version: version,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return internal.Serve(ctx, rpc) })

@@ -125,7 +125,7 @@ func (f *fake) remove(w http.ResponseWriter, r *http.Request) {
 func (f *fake) build(w http.ResponseWriter, r *http.Request) {
 	var in gen.TemplateCreate
 	json.NewDecoder(r.Body).Decode(&in)
-	t, step := template(string(in.Recipe)), "unpacking packages"
+	t, step := template(string(*in.Recipe)), "unpacking packages"
 	t.State, t.Progress = gen.TemplateStateBuilding, &step
 	answer(w, 202, gen.Operation{Id: "op_build", Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusRunning, Template: &t, CreatedAt: epoch})
 }

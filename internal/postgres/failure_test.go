@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"testing"
 	"time"
 
@@ -53,7 +54,8 @@ func must(t *testing.T) func(string, error) string {
 
 func (s *scene) newTemplate(name string) record.NewTemplate {
 	return record.NewTemplate{ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: s.project, Name: name,
-		Recipe: name, Node: s.name, Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
+		Node: s.name, Build: record.Build{Source: record.Source{Recipe: name}}, Content: func(map[string]string) ([32]byte, error) { return sha256.Sum256([]byte(name)), nil },
+		Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
 }
 
 func (s *scene) newSandbox() record.NewSandbox {

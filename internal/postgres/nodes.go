@@ -56,15 +56,3 @@ func wantedExecution(r db.NodeExecutionsRow) record.WantedExecution {
 		Template: r.Template, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Wanted: r.Wanted, Recorded: observed(r.State),
 	}
 }
-
-func wantedTemplate(r db.NodeTemplatesRow) record.WantedTemplate {
-	out := record.WantedTemplate{ID: r.ID, Recipe: r.Recipe, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes)}
-	if r.State == nil {
-		return out
-	}
-	out.Recorded = record.TemplateStatus{
-		State: record.TemplateState(*r.State), Shape: shape(*r.ActualVcpus, *r.ActualMemoryBytes, *r.ActualDiskBytes),
-		Digest: text(r.Digest), Progress: text(r.Progress),
-	}
-	return out
-}

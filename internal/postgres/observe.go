@@ -33,6 +33,11 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 			}
 			ended = append(ended, ids...)
 		}
+		for _, l := range seen.Logs {
+			if err := appendLog(ctx, q, l); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 	return ended, err
@@ -86,23 +91,4 @@ func executionData(e record.ExecutionSeen) map[string]any {
 	out := map[string]any{"execution": e.Route.Execution, "epoch": e.Route.Epoch}
 	maps.Copy(out, errorData(e.Error))
 	return out
-}
-
-func observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]string, error) {
-	code, message := failureColumns(t.Status.Error)
-	n, err := q.ObserveTemplate(ctx, db.ObserveTemplateParams{
-		Template: t.ID, State: string(t.Status.State), Vcpus: int32(t.Status.Shape.VCPUs), MemoryBytes: int64(t.Status.Shape.MemoryBytes),
-		DiskBytes: int64(t.Status.Shape.DiskBytes), Digest: t.Status.Digest, Progress: t.Status.Progress, ErrorCode: code, ErrorMessage: message,
-	})
-	if err != nil || n == 0 || t.Status.State == record.TemplateBuilding {
-		return nil, err
-	}
-	happened := record.EventTemplateReady
-	if t.Status.State == record.TemplateFailed {
-		happened = record.EventTemplateFailed
-	}
-	if err := emitTemplate(ctx, q, happened, t.ID, "", errorData(t.Status.Error)); err != nil {
-		return nil, err
-	}
-	return endTemplateOperation(ctx, q, t.ID, t.Status.Error)
 }

@@ -53,6 +53,9 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		}},
 		{"old events", pruneOldEvents},
 		{"excess events", pruneExcessEvents},
+		{"uploads", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneUploads(ctx, db.PruneUploadsParams{Kept: record.UploadKept, MaxRows: pruneRows})
+		}},
 	}
 	for _, step := range steps {
 		err := s.write(ctx, "prune "+step.what, func(ctx context.Context, q *db.Queries) error {

@@ -32,6 +32,9 @@ func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, meta
 	if err := admit(ctx, q, n.Project, quota.Of(n.Shape)); err != nil {
 		return err
 	}
+	if err := holdTemplate(ctx, q, n.Template); err != nil {
+		return err
+	}
 	if err := q.InsertSandbox(ctx, db.InsertSandboxParams{
 		ID: n.Route.Sandbox, Project: n.Project, Template: n.Template, Execution: n.Route.Execution,
 		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes), Metadata: metadata,

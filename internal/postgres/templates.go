@@ -1,17 +1,28 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
-// BuildTemplate writes the intent of a template, in one transaction, and returns its operation. One of that name that is ready or being
-// built stays and its operation is returned; one whose build failed gives its name up.
+// maxTemplates bounds the templates of a project, all versions counted.
+const maxTemplates = 1000
+
+// BuildTemplate writes the intent of a template, in one transaction, and returns its operation. If the name's newest version that hasn't
+// failed has the same content it's kept, and its operation is returned: unless the build is to be without a cache.
+//
+// Errors: invalid_request (the name is an alias, an upload doesn't exist), not_found (the template that it's built on was deleted),
+// quota_exceeded (the project has too many).
 func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operation string, err error) {
 	err = s.write(ctx, "build template "+n.Name, func(ctx context.Context, q *db.Queries) error {
 		operation, err = claim(ctx, q, n.Project, n.Request, n.Operation)
@@ -27,82 +38,164 @@ func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operat
 	return operation, err
 }
 
-// ensureTemplate inserts the template unless a usable one has its name: then it returns that one's operation.
+// ensureTemplate inserts the template unless the same one is there: then it returns that one's operation.
 func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate) (string, error) {
-	if err := supersedeFailed(ctx, q, n); err != nil {
+	if err := q.LockName(ctx, db.LockNameParams{Project: n.Project, Name: n.Name}); err != nil {
 		return "", err
 	}
-	inserted, err := q.InsertTemplate(ctx, db.InsertTemplateParams{
-		ID: n.ID, Project: n.Project, Name: n.Name, Recipe: n.Recipe, Node: n.Node,
-		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes),
-	})
+	if err := checkNotAlias(ctx, q, n.Project, n.Name); err != nil {
+		return "", err
+	}
+	content, err := contentHash(ctx, q, n)
 	if err != nil {
 		return "", err
 	}
-	if inserted == 1 {
-		if err := q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: n.ID}); err != nil {
-			return "", err
-		}
-		return n.Operation, emitTemplate(ctx, q, record.EventTemplateCreated, n.ID, n.Operation, map[string]any{"name": n.Name})
+	if n.Build.NoCache {
+		return n.Operation, insertTemplate(ctx, q, n, content)
 	}
-	existing, err := q.LockTemplate(ctx, db.LockTemplateParams{Project: n.Project, Name: n.Name})
-	if err != nil {
+	newest, err := q.NewestVersion(ctx, db.NewestVersionParams{Project: n.Project, Name: n.Name})
+	switch {
+	case err == nil && bytes.Equal(newest.ContentHash, content):
+		return keepTemplate(ctx, q, n, newest)
+	case err == nil || errors.Is(err, pgx.ErrNoRows):
+		return n.Operation, insertTemplate(ctx, q, n, content)
+	default:
 		return "", err
 	}
-	return q.TemplateOperation(ctx, existing.ID)
 }
 
-func supersedeFailed(ctx context.Context, q *db.Queries, n record.NewTemplate) error {
-	existing, err := q.LockTemplate(ctx, db.LockTemplateParams{Project: n.Project, Name: n.Name})
-	if errors.Is(err, pgx.ErrNoRows) {
+func checkNotAlias(ctx context.Context, q *db.Queries, project, name string) error {
+	of, err := q.AliasOf(ctx, db.AliasOfParams{Project: project, Alias: name})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return nil
-	}
-	if err != nil || existing.State != string(record.TemplateFailed) {
+	case err != nil:
 		return err
+	default:
+		return space.FieldErrorf("name", "%s is an alias of template %s: choose another name, or remove the alias first", name, of)
 	}
-	return q.SupersedeTemplate(ctx, existing.ID)
 }
 
-// Template returns a project's template by its name or id; not_found if it has none.
-func (s *Store) Template(ctx context.Context, project, nameOrID string) (record.Template, error) {
-	var out record.Template
-	err := s.read(ctx, "read template", func(ctx context.Context, q *db.Queries) error {
-		row, err := q.Template(ctx, db.TemplateParams{Project: project, NameOrID: nameOrID})
+// contentHash holds the uploads that the template uses and hashes what it will be.
+func contentHash(ctx context.Context, q *db.Queries, n record.NewTemplate) ([]byte, error) {
+	ids := n.Build.Uploads()
+	digests := map[string]string{}
+	if len(ids) > 0 {
+		rows, err := q.HoldUploads(ctx, db.HoldUploadsParams{Project: n.Project, Ids: ids, Kept: record.UploadKept})
 		if err != nil {
-			return missing(err, "template")
+			return nil, err
 		}
-		out = template(row)
+		for _, r := range rows {
+			digests[r.ID] = r.Sha256
+		}
+		for _, id := range ids {
+			if _, there := digests[id]; !there {
+				return nil, space.Errorf(space.CodeInvalid, "upload %s doesn't exist: uploads can be used for %.0f hours", id, record.UploadKept.Hours())
+			}
+		}
+	}
+	h, err := n.Content(digests)
+	return h[:], err
+}
+
+// keepTemplate returns the operation of a template that is there. One that its node builds anew by itself gets a new one.
+func keepTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, t db.NewestVersionRow) (string, error) {
+	ready := t.State == string(record.TemplateReady)
+	if err := wantTags(ctx, q, n, t.ID, ready); err != nil {
+		return "", err
+	}
+	o, err := q.TemplateOperation(ctx, t.ID)
+	if err != nil || ready || o.Status == string(record.OperationRunning) {
+		return o.ID, err
+	}
+	return n.Operation, q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: t.ID})
+}
+
+// wantTags gives tags to a template, at once or when it is ready.
+func wantTags(ctx context.Context, q *db.Queries, n record.NewTemplate, template string, now bool) error {
+	if len(n.Tags) == 0 {
 		return nil
-	})
-	return out, err
-}
-
-// Templates returns up to limit templates of a project behind a position, newest first.
-func (s *Store) Templates(ctx context.Context, project string, after record.Position, limit int) ([]record.Template, error) {
-	var out []record.Template
-	err := s.read(ctx, "list templates", func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.Templates(ctx, db.TemplatesParams{Project: project, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)})
-		for _, row := range rows {
-			out = append(out, template(db.TemplateRow(row)))
+	}
+	if !now {
+		return q.WantTags(ctx, db.WantTagsParams{ID: template, Tags: n.Tags})
+	}
+	for _, tag := range n.Tags {
+		if err := q.SetTag(ctx, db.SetTagParams{Tag: tag, Template: template}); err != nil {
+			return err
 		}
-		return err
-	})
-	return out, err
+	}
+	return checkTags(ctx, q, n.Project, n.Name)
 }
 
-func template(r db.TemplateRow) record.Template {
-	out := record.Template{
-		ID: r.ID, Project: r.Project, Name: r.Name, Recipe: r.Recipe, Node: r.Node, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes),
-		State: record.TemplateBuilding, CreatedAt: r.CreatedAt,
+func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, content []byte) error {
+	count, err := q.CountTemplates(ctx, n.Project)
+	if err != nil {
+		return err
 	}
-	if r.State == nil {
-		return out
+	if count >= maxTemplates {
+		return space.Errorf(space.CodeQuotaExceeded, "the project has %d templates, which is the limit: delete versions that aren't used", count)
 	}
-	out.State = record.TemplateState(*r.State)
-	out.Digest, out.Progress = text(r.Digest), text(r.Progress)
-	out.Error = failure(r.ErrorCode, r.ErrorMessage)
-	if out.State == record.TemplateReady {
-		out.Shape = shape(*r.ActualVcpus, *r.ActualMemoryBytes, *r.ActualDiskBytes)
+	if err := holdTemplate(ctx, q, n.Build.Source.Template); err != nil {
+		return err
 	}
-	return out
+	superseded, err := q.SupersedeFailed(ctx, db.SupersedeFailedParams{Project: n.Project, Name: n.Name, ContentHash: content})
+	if err != nil {
+		return err
+	}
+	build, err := json.Marshal(n.Build)
+	if err != nil {
+		return fmt.Errorf("write what template %s is made of: %w", n.ID, err)
+	}
+	if err := q.InsertTemplate(ctx, db.InsertTemplateParams{
+		ID: n.ID, Project: n.Project, Name: n.Name, Node: n.Node,
+		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes),
+		Build: build, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags),
+	}); err != nil {
+		return err
+	}
+	return furnishTemplate(ctx, q, n, superseded)
+}
+
+// furnishTemplate gives a new template its operation, its uploads and the names that are free for it.
+func furnishTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, superseded []string) error {
+	if err := q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: n.ID}); err != nil {
+		return err
+	}
+	if uploads := n.Build.Uploads(); len(uploads) > 0 {
+		if err := q.InsertTemplateUploads(ctx, db.InsertTemplateUploadsParams{Template: n.ID, Uploads: uploads}); err != nil {
+			return err
+		}
+	}
+	if len(superseded) > 0 {
+		if err := q.InheritNames(ctx, db.InheritNamesParams{Template: n.ID, Superseded: superseded}); err != nil {
+			return err
+		}
+		if err := q.InheritTags(ctx, db.InheritTagsParams{Template: n.ID, Superseded: superseded}); err != nil {
+			return err
+		}
+	}
+	if err := q.ClaimName(ctx, n.ID); err != nil {
+		return err
+	}
+	if err := q.ClaimTags(ctx, n.ID); err != nil {
+		return err
+	}
+	return emitTemplate(ctx, q, record.EventTemplateCreated, n.ID, n.Operation, map[string]any{"name": n.Name})
+}
+
+// holdTemplate keeps a template from being deleted until the end of the transaction; not_found if it is. None is held by "".
+func holdTemplate(ctx context.Context, q *db.Queries, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := q.HoldTemplate(ctx, id)
+	return missing(err, "template")
+}
+
+// noNull keeps an absent list from becoming a null.
+func noNull(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return slices.Clone(s)
 }

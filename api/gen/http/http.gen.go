@@ -352,6 +352,9 @@ type DirectoryCreate struct {
 	Path string    `json:"path"`
 }
 
+// Environment At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
+type Environment map[string]string
+
 // Event defines model for Event.
 type Event struct {
 	At   time.Time               `json:"at"`
@@ -539,6 +542,24 @@ type LiveSessionState string
 // LiveSessions defines model for LiveSessions.
 type LiveSessions struct {
 	Items []LiveSession `json:"items"`
+}
+
+// LogLine defines model for LogLine.
+type LogLine struct {
+	At     time.Time `json:"at"`
+	Number int64     `json:"number"`
+
+	// Step The step that it belongs to, from 1; 0 for the source.
+	Step *int   `json:"step,omitempty"`
+	Text string `json:"text"`
+}
+
+// LogPage defines model for LogPage.
+type LogPage struct {
+	Items []LogLine `json:"items"`
+
+	// NextCursor Absent when the build has ended and this is its last line.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // Me defines model for Me.
@@ -769,34 +790,96 @@ type StdinReceived struct {
 
 // Template defines model for Template.
 type Template struct {
+	Aliases   *[]string `json:"aliases,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
+
+	// Current Whether the name means this version.
+	Current bool `json:"current"`
 
 	// Digest Of its base snapshot's manifest.
 	Digest *string `json:"digest,omitempty"`
-	DiskMb int     `json:"disk_mb"`
+
+	// DiskMb 0 until a build has found out.
+	DiskMb int `json:"disk_mb"`
+
+	// Env What the image and the steps set for sessions.
+	Env *map[string]string `json:"env,omitempty"`
 
 	// Error RFC 9457.
-	Error    *Problem `json:"error,omitempty"`
-	Id       string   `json:"id"`
-	MemoryMb int      `json:"memory_mb"`
-	Name     string   `json:"name"`
+	Error *Problem `json:"error,omitempty"`
+
+	// FailedStep Of a failed build, from 1; 0 for the source.
+	FailedStep *int   `json:"failed_step,omitempty"`
+	Id         string `json:"id"`
+	MemoryMb   int    `json:"memory_mb"`
+	Name       string `json:"name"`
 
 	// Progress What the build does right now.
-	Progress *string       `json:"progress,omitempty"`
-	State    TemplateState `json:"state"`
-	Vcpus    int           `json:"vcpus"`
+	Progress *string `json:"progress,omitempty"`
+
+	// Source What it was built from, for people.
+	Source *string       `json:"source,omitempty"`
+	State  TemplateState `json:"state"`
+	Tags   *[]string     `json:"tags,omitempty"`
+
+	// User Of sessions that name none.
+	User  *string `json:"user,omitempty"`
+	Vcpus int     `json:"vcpus"`
+
+	// Workdir Of sessions that name none.
+	Workdir *string `json:"workdir,omitempty"`
 }
 
 // TemplateState defines model for Template.State.
 type TemplateState string
 
-// TemplateCreate defines model for TemplateCreate.
+// TemplateCreate Exactly one source - `recipe`, `debian`, `image`, `archive`, `rootfs` or `template`.
 type TemplateCreate struct {
-	// Recipe The template gets the recipe's name.
-	Recipe TemplateCreateRecipe `json:"recipe"`
+	// Archive An upload that holds an OCI layout or a `docker save` archive.
+	Archive *string `json:"archive,omitempty"`
+	Debian  *struct {
+		Packages *[]string `json:"packages,omitempty"`
+		Suite    string    `json:"suite"`
+	} `json:"debian,omitempty"`
+
+	// DiskMb If absent, that of the recipe or the template; else as much as the files need, and a half more.
+	DiskMb *int `json:"disk_mb,omitempty"`
+
+	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
+	Env *Environment `json:"env,omitempty"`
+
+	// Image An OCI image reference, for example registry.example/app:1.
+	Image    *string `json:"image,omitempty"`
+	MemoryMb *int    `json:"memory_mb,omitempty"`
+
+	// Name Of the template; a recipe's own name if absent. It doesn't begin with `tpl_`.
+	Name *string `json:"name,omitempty"`
+
+	// NoCache Build every layer anew, as another version even if the content is the same.
+	NoCache *bool `json:"no_cache,omitempty"`
+
+	// ReadyCheck Must exit with 0 before the snapshot is taken; tried every second for up to 5 minutes.
+	ReadyCheck *string `json:"ready_check,omitempty"`
+
+	// Recipe Built in: a Debian with python, git and node, or a minimum for tests.
+	Recipe *TemplateCreateRecipe `json:"recipe,omitempty"`
+
+	// Rootfs An upload that holds a root file system as a tar archive.
+	Rootfs *string `json:"rootfs,omitempty"`
+
+	// StartCommand Started before the snapshot and running in every sandbox.
+	StartCommand *string         `json:"start_command,omitempty"`
+	Steps        *[]TemplateStep `json:"steps,omitempty"`
+	Tags         *[]string       `json:"tags,omitempty"`
+
+	// Template Another template, which is ready, to which the steps are added.
+	Template *string `json:"template,omitempty"`
+	User     *string `json:"user,omitempty"`
+	Vcpus    *int    `json:"vcpus,omitempty"`
+	Workdir  *string `json:"workdir,omitempty"`
 }
 
-// TemplateCreateRecipe The template gets the recipe's name.
+// TemplateCreateRecipe Built in: a Debian with python, git and node, or a minimum for tests.
 type TemplateCreateRecipe string
 
 // TemplatePage defines model for TemplatePage.
@@ -807,10 +890,47 @@ type TemplatePage struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
+// TemplateStep Exactly one of `run`, `copy`, `env`, `workdir` and `user`.
+type TemplateStep struct {
+	Copy *struct {
+		Owner *string `json:"owner,omitempty"`
+
+		// To Absolute directory to unpack it into.
+		To string `json:"to"`
+
+		// Upload An upload that holds a tar archive.
+		Upload string `json:"upload"`
+	} `json:"copy,omitempty"`
+
+	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
+	Env *Environment `json:"env,omitempty"`
+
+	// Run Run by /bin/sh -c as the current user in the current directory, without a network.
+	Run     *string `json:"run,omitempty"`
+	User    *string `json:"user,omitempty"`
+	Workdir *string `json:"workdir,omitempty"`
+}
+
 // TerminalSize defines model for TerminalSize.
 type TerminalSize struct {
 	Cols int `json:"cols"`
 	Rows int `json:"rows"`
+}
+
+// Upload defines model for Upload.
+type Upload struct {
+	ExpiresAt time.Time `json:"expires_at"`
+	Id        string    `json:"id"`
+
+	// Token spaceupl_…, the bearer token of the PUT.
+	Token string `json:"token"`
+	Url   string `json:"url"`
+}
+
+// UploadCreate defines model for UploadCreate.
+type UploadCreate struct {
+	// Sha256 Checked at the end if given.
+	Sha256 *string `json:"sha256,omitempty"`
 }
 
 // UploadReceived defines model for UploadReceived.
@@ -875,6 +995,9 @@ type SessionId = string
 
 // Signature defines model for Signature.
 type Signature = string
+
+// TemplateRef defines model for TemplateRef.
+type TemplateRef = string
 
 // Wait defines model for Wait.
 type Wait = string
@@ -960,6 +1083,13 @@ type CreateTemplateParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetTemplateLogsParams defines parameters for GetTemplateLogs.
+type GetTemplateLogsParams struct {
+	Cursor      *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit       *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -989,6 +1119,9 @@ type CreateSessionJSONRequestBody = SessionCreate
 
 // CreateTemplateJSONRequestBody defines body for CreateTemplate for application/json ContentType.
 type CreateTemplateJSONRequestBody = TemplateCreate
+
+// CreateUploadJSONRequestBody defines body for CreateUpload for application/json ContentType.
+type CreateUploadJSONRequestBody = UploadCreate
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserCreate
@@ -1262,28 +1395,86 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/templates (the `ListTemplates` operationId).
 	ListTemplates(ctx context.Context, params *ListTemplatesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTemplateWithBody Build a template from a built-in recipe
+	// CreateTemplateWithBody Build a template
 	//
-	// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+	// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+	// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+	// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+	// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/templates (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTemplate Build a template from a built-in recipe
+	// CreateTemplate Build a template
 	//
-	// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+	// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+	// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+	// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+	// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/templates (the `CreateTemplate` operationId).
 	CreateTemplate(ctx context.Context, params *CreateTemplateParams, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTemplate Get a template by name or id
+	// DeleteTemplate Delete a template; refused while a sandbox, or a build of another one, uses it
+	//
+	// Only this version goes, with the tags that mean it; a build that runs ends. If its name meant it, the name means nothing until another version
+	// is built. Deleting one by its id again succeeds.
+	//
+	// Corresponds with DELETE /v1/templates/{template} (the `DeleteTemplate` operationId).
+	DeleteTemplate(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTemplate Get a template
 	//
 	// Corresponds with GET /v1/templates/{template} (the `GetTemplate` operationId).
-	GetTemplate(ctx context.Context, template string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetTemplate(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTemplateAlias Remove an alias of the template's name
+	//
+	// Corresponds with DELETE /v1/templates/{template}/aliases/{alias} (the `DeleteTemplateAlias` operationId).
+	DeleteTemplateAlias(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetTemplateAlias Give the template's name another one, which means what the name means, and is unique in the project
+	//
+	// Corresponds with PUT /v1/templates/{template}/aliases/{alias} (the `SetTemplateAlias` operationId).
+	SetTemplateAlias(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTemplateLogs A build's log; a stream with `Accept` text/event-stream that ends when the build has
+	//
+	// Of the newest build: its newest lines, at most 20,000 and 8 MiB; a line says where older ones were dropped. As JSON, one page after `cursor`;
+	// `next_cursor` is there until the build has ended and all its lines were read. As a stream: each line is sent as `event: log` with its number as
+	// `id`, beginning after `Last-Event-ID`; a comment every 15 s; then `event: end` with the template's `state`, and the `error` of one that failed.
+	// A stream that ends otherwise says why with `event: ended`: come back with `Last-Event-ID`.
+	//
+	// Corresponds with GET /v1/templates/{template}/logs (the `GetTemplateLogs` operationId).
+	GetTemplateLogs(ctx context.Context, template TemplateRef, params *GetTemplateLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTemplateTag Remove a tag of the template's name, whichever version it means
+	//
+	// Corresponds with DELETE /v1/templates/{template}/tags/{tag} (the `DeleteTemplateTag` operationId).
+	DeleteTemplateTag(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetTemplateTag Let NAME:TAG mean this template from now on, whatever it meant before
+	//
+	// Corresponds with PUT /v1/templates/{template}/tags/{tag} (the `SetTemplateTag` operationId).
+	SetTemplateTag(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUploadWithBody Begin an upload that a template build uses (root file system, image archive or files to copy)
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+	CreateUploadWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+	CreateUpload(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List the org's users
 	//
@@ -1802,9 +1993,12 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 	return c.Client.Do(req)
 }
 
-// CreateTemplateWithBody Build a template from a built-in recipe
+// CreateTemplateWithBody Build a template
 //
-// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1821,9 +2015,12 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 	return c.Client.Do(req)
 }
 
-// CreateTemplate Build a template from a built-in recipe
+// CreateTemplate Build a template
 //
-// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1840,11 +2037,143 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 	return c.Client.Do(req)
 }
 
-// GetTemplate Get a template by name or id
+// DeleteTemplate Delete a template; refused while a sandbox, or a build of another one, uses it
+//
+// Only this version goes, with the tags that mean it; a build that runs ends. If its name meant it, the name means nothing until another version
+// is built. Deleting one by its id again succeeds.
+//
+// Corresponds with DELETE /v1/templates/{template} (the `DeleteTemplate` operationId).
+func (c *Client) DeleteTemplate(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTemplateRequest(c.Server, template)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTemplate Get a template
 //
 // Corresponds with GET /v1/templates/{template} (the `GetTemplate` operationId).
-func (c *Client) GetTemplate(ctx context.Context, template string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetTemplate(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetTemplateRequest(c.Server, template)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTemplateAlias Remove an alias of the template's name
+//
+// Corresponds with DELETE /v1/templates/{template}/aliases/{alias} (the `DeleteTemplateAlias` operationId).
+func (c *Client) DeleteTemplateAlias(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTemplateAliasRequest(c.Server, template, alias)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetTemplateAlias Give the template's name another one, which means what the name means, and is unique in the project
+//
+// Corresponds with PUT /v1/templates/{template}/aliases/{alias} (the `SetTemplateAlias` operationId).
+func (c *Client) SetTemplateAlias(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetTemplateAliasRequest(c.Server, template, alias)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTemplateLogs A build's log; a stream with `Accept` text/event-stream that ends when the build has
+//
+// Of the newest build: its newest lines, at most 20,000 and 8 MiB; a line says where older ones were dropped. As JSON, one page after `cursor`;
+// `next_cursor` is there until the build has ended and all its lines were read. As a stream: each line is sent as `event: log` with its number as
+// `id`, beginning after `Last-Event-ID`; a comment every 15 s; then `event: end` with the template's `state`, and the `error` of one that failed.
+// A stream that ends otherwise says why with `event: ended`: come back with `Last-Event-ID`.
+//
+// Corresponds with GET /v1/templates/{template}/logs (the `GetTemplateLogs` operationId).
+func (c *Client) GetTemplateLogs(ctx context.Context, template TemplateRef, params *GetTemplateLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTemplateLogsRequest(c.Server, template, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTemplateTag Remove a tag of the template's name, whichever version it means
+//
+// Corresponds with DELETE /v1/templates/{template}/tags/{tag} (the `DeleteTemplateTag` operationId).
+func (c *Client) DeleteTemplateTag(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTemplateTagRequest(c.Server, template, tag)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetTemplateTag Let NAME:TAG mean this template from now on, whatever it meant before
+//
+// Corresponds with PUT /v1/templates/{template}/tags/{tag} (the `SetTemplateTag` operationId).
+func (c *Client) SetTemplateTag(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetTemplateTagRequest(c.Server, template, tag)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUploadWithBody Begin an upload that a template build uses (root file system, image archive or files to copy)
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+func (c *Client) CreateUploadWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUploadRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+func (c *Client) CreateUpload(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUploadRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3183,8 +3512,42 @@ func NewCreateTemplateRequestWithBody(server string, params *CreateTemplateParam
 	return req, nil
 }
 
+// NewDeleteTemplateRequest constructs an http.Request for the DeleteTemplate method
+func NewDeleteTemplateRequest(server string, template TemplateRef) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "template", template, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/templates/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetTemplateRequest constructs an http.Request for the GetTemplate method
-func NewGetTemplateRequest(server string, template string) (*http.Request, error) {
+func NewGetTemplateRequest(server string, template TemplateRef) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3213,6 +3576,298 @@ func NewGetTemplateRequest(server string, template string) (*http.Request, error
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewDeleteTemplateAliasRequest constructs an http.Request for the DeleteTemplateAlias method
+func NewDeleteTemplateAliasRequest(server string, template TemplateRef, alias string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "template", template, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "alias", alias, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/templates/%s/aliases/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetTemplateAliasRequest constructs an http.Request for the SetTemplateAlias method
+func NewSetTemplateAliasRequest(server string, template TemplateRef, alias string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "template", template, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "alias", alias, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/templates/%s/aliases/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetTemplateLogsRequest constructs an http.Request for the GetTemplateLogs method
+func NewGetTemplateLogsRequest(server string, template TemplateRef, params *GetTemplateLogsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "template", template, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/templates/%s/logs", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.LastEventID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Last-Event-ID", *params.LastEventID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Last-Event-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteTemplateTagRequest constructs an http.Request for the DeleteTemplateTag method
+func NewDeleteTemplateTagRequest(server string, template TemplateRef, tag string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "template", template, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/templates/%s/tags/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetTemplateTagRequest constructs an http.Request for the SetTemplateTag method
+func NewSetTemplateTagRequest(server string, template TemplateRef, tag string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "template", template, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "tag", tag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/templates/%s/tags/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateUploadRequest calls the generic CreateUpload builder with application/json body
+func NewCreateUploadRequest(server string, body CreateUploadJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUploadRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateUploadRequestWithBody constructs an http.Request for the CreateUpload method, with any body, and a specified content type
+func NewCreateUploadRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/uploads")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3691,30 +4346,100 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/templates (the `ListTemplates` operationId).
 	ListTemplatesWithResponse(ctx context.Context, params *ListTemplatesParams, reqEditors ...RequestEditorFn) (*ListTemplatesResponse, error)
 
-	// CreateTemplateWithBodyWithResponse Build a template from a built-in recipe
+	// CreateTemplateWithBodyWithResponse Build a template
 	//
-	// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+	// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+	// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+	// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+	// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/templates (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
-	// CreateTemplateWithResponse Build a template from a built-in recipe
+	// CreateTemplateWithResponse Build a template
 	//
-	// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+	// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+	// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+	// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+	// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/templates (the `CreateTemplate` operationId).
 	CreateTemplateWithResponse(ctx context.Context, params *CreateTemplateParams, body CreateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
-	// GetTemplateWithResponse Get a template by name or id
+	// DeleteTemplateWithResponse Delete a template; refused while a sandbox, or a build of another one, uses it
+	//
+	// Only this version goes, with the tags that mean it; a build that runs ends. If its name meant it, the name means nothing until another version
+	// is built. Deleting one by its id again succeeds.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/templates/{template} (the `DeleteTemplate` operationId).
+	DeleteTemplateWithResponse(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*DeleteTemplateResponse, error)
+
+	// GetTemplateWithResponse Get a template
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/templates/{template} (the `GetTemplate` operationId).
-	GetTemplateWithResponse(ctx context.Context, template string, reqEditors ...RequestEditorFn) (*GetTemplateResponse, error)
+	GetTemplateWithResponse(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*GetTemplateResponse, error)
+
+	// DeleteTemplateAliasWithResponse Remove an alias of the template's name
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/templates/{template}/aliases/{alias} (the `DeleteTemplateAlias` operationId).
+	DeleteTemplateAliasWithResponse(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*DeleteTemplateAliasResponse, error)
+
+	// SetTemplateAliasWithResponse Give the template's name another one, which means what the name means, and is unique in the project
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/templates/{template}/aliases/{alias} (the `SetTemplateAlias` operationId).
+	SetTemplateAliasWithResponse(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*SetTemplateAliasResponse, error)
+
+	// GetTemplateLogsWithResponse A build's log; a stream with `Accept` text/event-stream that ends when the build has
+	//
+	// Of the newest build: its newest lines, at most 20,000 and 8 MiB; a line says where older ones were dropped. As JSON, one page after `cursor`;
+	// `next_cursor` is there until the build has ended and all its lines were read. As a stream: each line is sent as `event: log` with its number as
+	// `id`, beginning after `Last-Event-ID`; a comment every 15 s; then `event: end` with the template's `state`, and the `error` of one that failed.
+	// A stream that ends otherwise says why with `event: ended`: come back with `Last-Event-ID`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/templates/{template}/logs (the `GetTemplateLogs` operationId).
+	GetTemplateLogsWithResponse(ctx context.Context, template TemplateRef, params *GetTemplateLogsParams, reqEditors ...RequestEditorFn) (*GetTemplateLogsResponse, error)
+
+	// DeleteTemplateTagWithResponse Remove a tag of the template's name, whichever version it means
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/templates/{template}/tags/{tag} (the `DeleteTemplateTag` operationId).
+	DeleteTemplateTagWithResponse(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*DeleteTemplateTagResponse, error)
+
+	// SetTemplateTagWithResponse Let NAME:TAG mean this template from now on, whatever it meant before
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/templates/{template}/tags/{tag} (the `SetTemplateTag` operationId).
+	SetTemplateTagWithResponse(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*SetTemplateTagResponse, error)
+
+	// CreateUploadWithBodyWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+	CreateUploadWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
+
+	// CreateUploadWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+	CreateUploadWithResponse(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
 
 	// ListUsersWithResponse List the org's users
 	//
@@ -4924,6 +5649,47 @@ func (r CreateTemplateResponse) ContentType() string {
 	return ""
 }
 
+type DeleteTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteTemplateResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTemplateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4966,6 +5732,280 @@ func (r GetTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTemplateAliasResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteTemplateAliasResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTemplateAliasResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTemplateAliasResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTemplateAliasResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTemplateAliasResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetTemplateAliasResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Template
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetTemplateAliasResponse) GetJSON200() *Template {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetTemplateAliasResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetTemplateAliasResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetTemplateAliasResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetTemplateAliasResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetTemplateAliasResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTemplateLogsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LogPage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTemplateLogsResponse) GetJSON200() *LogPage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetTemplateLogsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTemplateLogsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTemplateLogsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTemplateLogsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTemplateLogsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTemplateTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteTemplateTagResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTemplateTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTemplateTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTemplateTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTemplateTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetTemplateTagResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Template
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetTemplateTagResponse) GetJSON200() *Template {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetTemplateTagResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetTemplateTagResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetTemplateTagResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetTemplateTagResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetTemplateTagResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateUploadResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Upload
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateUploadResponse) GetJSON201() *Upload {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateUploadResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateUploadResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateUploadResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateUploadResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateUploadResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5553,9 +6593,12 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 	return ParseListTemplatesResponse(rsp)
 }
 
-// CreateTemplateWithBodyWithResponse Build a template from a built-in recipe
+// CreateTemplateWithBodyWithResponse Build a template
 //
-// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5568,9 +6611,12 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 	return ParseCreateTemplateResponse(rsp)
 }
 
-// CreateTemplateWithResponse Build a template from a built-in recipe
+// CreateTemplateWithResponse Build a template
 //
-// Building one that is ready, or is being built, answers with the existing template. A failed one is built anew.
+// A template is one version of its name. If the newest version of the name has the same content, and is ready or being built, the answer is its
+// operation, and nothing is built unless `no_cache` says so; the `tags` mean it from now on. Else another version is built. It takes the name and
+// its tags when it is ready; until then they mean what they meant before. The version before stays usable by its id and its other tags, and
+// sandboxes that were made from it go on. A failed build names its step and its reason; building again starts anew.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5583,17 +6629,129 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 	return ParseCreateTemplateResponse(rsp)
 }
 
-// GetTemplateWithResponse Get a template by name or id
+// DeleteTemplateWithResponse Delete a template; refused while a sandbox, or a build of another one, uses it
+//
+// Only this version goes, with the tags that mean it; a build that runs ends. If its name meant it, the name means nothing until another version
+// is built. Deleting one by its id again succeeds.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/templates/{template} (the `DeleteTemplate` operationId).
+func (c *ClientWithResponses) DeleteTemplateWithResponse(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*DeleteTemplateResponse, error) {
+	rsp, err := c.DeleteTemplate(ctx, template, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTemplateResponse(rsp)
+}
+
+// GetTemplateWithResponse Get a template
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/templates/{template} (the `GetTemplate` operationId).
-func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, template string, reqEditors ...RequestEditorFn) (*GetTemplateResponse, error) {
+func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, template TemplateRef, reqEditors ...RequestEditorFn) (*GetTemplateResponse, error) {
 	rsp, err := c.GetTemplate(ctx, template, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseGetTemplateResponse(rsp)
+}
+
+// DeleteTemplateAliasWithResponse Remove an alias of the template's name
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/templates/{template}/aliases/{alias} (the `DeleteTemplateAlias` operationId).
+func (c *ClientWithResponses) DeleteTemplateAliasWithResponse(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*DeleteTemplateAliasResponse, error) {
+	rsp, err := c.DeleteTemplateAlias(ctx, template, alias, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTemplateAliasResponse(rsp)
+}
+
+// SetTemplateAliasWithResponse Give the template's name another one, which means what the name means, and is unique in the project
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/templates/{template}/aliases/{alias} (the `SetTemplateAlias` operationId).
+func (c *ClientWithResponses) SetTemplateAliasWithResponse(ctx context.Context, template TemplateRef, alias string, reqEditors ...RequestEditorFn) (*SetTemplateAliasResponse, error) {
+	rsp, err := c.SetTemplateAlias(ctx, template, alias, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetTemplateAliasResponse(rsp)
+}
+
+// GetTemplateLogsWithResponse A build's log; a stream with `Accept` text/event-stream that ends when the build has
+//
+// Of the newest build: its newest lines, at most 20,000 and 8 MiB; a line says where older ones were dropped. As JSON, one page after `cursor`;
+// `next_cursor` is there until the build has ended and all its lines were read. As a stream: each line is sent as `event: log` with its number as
+// `id`, beginning after `Last-Event-ID`; a comment every 15 s; then `event: end` with the template's `state`, and the `error` of one that failed.
+// A stream that ends otherwise says why with `event: ended`: come back with `Last-Event-ID`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/templates/{template}/logs (the `GetTemplateLogs` operationId).
+func (c *ClientWithResponses) GetTemplateLogsWithResponse(ctx context.Context, template TemplateRef, params *GetTemplateLogsParams, reqEditors ...RequestEditorFn) (*GetTemplateLogsResponse, error) {
+	rsp, err := c.GetTemplateLogs(ctx, template, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTemplateLogsResponse(rsp)
+}
+
+// DeleteTemplateTagWithResponse Remove a tag of the template's name, whichever version it means
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/templates/{template}/tags/{tag} (the `DeleteTemplateTag` operationId).
+func (c *ClientWithResponses) DeleteTemplateTagWithResponse(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*DeleteTemplateTagResponse, error) {
+	rsp, err := c.DeleteTemplateTag(ctx, template, tag, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTemplateTagResponse(rsp)
+}
+
+// SetTemplateTagWithResponse Let NAME:TAG mean this template from now on, whatever it meant before
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/templates/{template}/tags/{tag} (the `SetTemplateTag` operationId).
+func (c *ClientWithResponses) SetTemplateTagWithResponse(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*SetTemplateTagResponse, error) {
+	rsp, err := c.SetTemplateTag(ctx, template, tag, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetTemplateTagResponse(rsp)
+}
+
+// CreateUploadWithBodyWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+func (c *ClientWithResponses) CreateUploadWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error) {
+	rsp, err := c.CreateUploadWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUploadResponse(rsp)
+}
+
+// CreateUploadWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
+func (c *ClientWithResponses) CreateUploadWithResponse(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error) {
+	rsp, err := c.CreateUpload(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUploadResponse(rsp)
 }
 
 // ListUsersWithResponse List the org's users
@@ -6488,6 +7646,35 @@ func ParseCreateTemplateResponse(rsp *http.Response) (*CreateTemplateResponse, e
 	return response, nil
 }
 
+// ParseDeleteTemplateResponse parses an HTTP response from a DeleteTemplateWithResponse call
+func ParseDeleteTemplateResponse(rsp *http.Response) (*DeleteTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetTemplateResponse parses an HTTP response from a GetTemplateWithResponse call
 func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -6508,6 +7695,199 @@ func ParseGetTemplateResponse(rsp *http.Response) (*GetTemplateResponse, error) 
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTemplateAliasResponse parses an HTTP response from a DeleteTemplateAliasWithResponse call
+func ParseDeleteTemplateAliasResponse(rsp *http.Response) (*DeleteTemplateAliasResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTemplateAliasResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetTemplateAliasResponse parses an HTTP response from a SetTemplateAliasWithResponse call
+func ParseSetTemplateAliasResponse(rsp *http.Response) (*SetTemplateAliasResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetTemplateAliasResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Template
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTemplateLogsResponse parses an HTTP response from a GetTemplateLogsWithResponse call
+func ParseGetTemplateLogsResponse(rsp *http.Response) (*GetTemplateLogsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTemplateLogsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LogPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	case rsp.StatusCode == 200:
+		// Content-type (text/event-stream) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTemplateTagResponse parses an HTTP response from a DeleteTemplateTagWithResponse call
+func ParseDeleteTemplateTagResponse(rsp *http.Response) (*DeleteTemplateTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTemplateTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetTemplateTagResponse parses an HTTP response from a SetTemplateTagWithResponse call
+func ParseSetTemplateTagResponse(rsp *http.Response) (*SetTemplateTagResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetTemplateTagResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Template
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateUploadResponse parses an HTTP response from a CreateUploadWithResponse call
+func ParseCreateUploadResponse(rsp *http.Response) (*CreateUploadResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateUploadResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Upload
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -6720,12 +8100,33 @@ type ServerInterface interface {
 	// ListTemplates List templates, newest first
 	// (GET /v1/templates)
 	ListTemplates(w http.ResponseWriter, r *http.Request, params ListTemplatesParams)
-	// CreateTemplate Build a template from a built-in recipe
+	// CreateTemplate Build a template
 	// (POST /v1/templates)
 	CreateTemplate(w http.ResponseWriter, r *http.Request, params CreateTemplateParams)
-	// GetTemplate Get a template by name or id
+	// DeleteTemplate Delete a template; refused while a sandbox, or a build of another one, uses it
+	// (DELETE /v1/templates/{template})
+	DeleteTemplate(w http.ResponseWriter, r *http.Request, template TemplateRef)
+	// GetTemplate Get a template
 	// (GET /v1/templates/{template})
-	GetTemplate(w http.ResponseWriter, r *http.Request, template string)
+	GetTemplate(w http.ResponseWriter, r *http.Request, template TemplateRef)
+	// DeleteTemplateAlias Remove an alias of the template's name
+	// (DELETE /v1/templates/{template}/aliases/{alias})
+	DeleteTemplateAlias(w http.ResponseWriter, r *http.Request, template TemplateRef, alias string)
+	// SetTemplateAlias Give the template's name another one, which means what the name means, and is unique in the project
+	// (PUT /v1/templates/{template}/aliases/{alias})
+	SetTemplateAlias(w http.ResponseWriter, r *http.Request, template TemplateRef, alias string)
+	// GetTemplateLogs A build's log; a stream with `Accept` text/event-stream that ends when the build has
+	// (GET /v1/templates/{template}/logs)
+	GetTemplateLogs(w http.ResponseWriter, r *http.Request, template TemplateRef, params GetTemplateLogsParams)
+	// DeleteTemplateTag Remove a tag of the template's name, whichever version it means
+	// (DELETE /v1/templates/{template}/tags/{tag})
+	DeleteTemplateTag(w http.ResponseWriter, r *http.Request, template TemplateRef, tag string)
+	// SetTemplateTag Let NAME:TAG mean this template from now on, whatever it meant before
+	// (PUT /v1/templates/{template}/tags/{tag})
+	SetTemplateTag(w http.ResponseWriter, r *http.Request, template TemplateRef, tag string)
+	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
+	// (POST /v1/uploads)
+	CreateUpload(w http.ResponseWriter, r *http.Request)
 	// ListUsers List the org's users
 	// (GET /v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -7606,6 +9007,32 @@ func (siw *ServerInterfaceWrapper) CreateTemplate(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// DeleteTemplate operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "template" -------------
+	var template TemplateRef
+
+	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTemplate(w, r, template)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetTemplate operation middleware
 func (siw *ServerInterfaceWrapper) GetTemplate(w http.ResponseWriter, r *http.Request) {
 
@@ -7613,7 +9040,7 @@ func (siw *ServerInterfaceWrapper) GetTemplate(w http.ResponseWriter, r *http.Re
 	_ = err
 
 	// ------------- Path parameter "template" -------------
-	var template string
+	var template TemplateRef
 
 	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
 	if err != nil {
@@ -7623,6 +9050,236 @@ func (siw *ServerInterfaceWrapper) GetTemplate(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetTemplate(w, r, template)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTemplateAlias operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTemplateAlias(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "template" -------------
+	var template TemplateRef
+
+	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "alias" -------------
+	var alias string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "alias", r.PathValue("alias"), &alias, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "alias", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTemplateAlias(w, r, template, alias)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetTemplateAlias operation middleware
+func (siw *ServerInterfaceWrapper) SetTemplateAlias(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "template" -------------
+	var template TemplateRef
+
+	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "alias" -------------
+	var alias string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "alias", r.PathValue("alias"), &alias, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "alias", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetTemplateAlias(w, r, template, alias)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTemplateLogs operation middleware
+func (siw *ServerInterfaceWrapper) GetTemplateLogs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "template" -------------
+	var template TemplateRef
+
+	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTemplateLogsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = &LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTemplateLogs(w, r, template, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteTemplateTag operation middleware
+func (siw *ServerInterfaceWrapper) DeleteTemplateTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "template" -------------
+	var template TemplateRef
+
+	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "tag" -------------
+	var tag string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteTemplateTag(w, r, template, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SetTemplateTag operation middleware
+func (siw *ServerInterfaceWrapper) SetTemplateTag(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "template" -------------
+	var template TemplateRef
+
+	err = runtime.BindStyledParameterWithOptions("simple", "template", r.PathValue("template"), &template, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "tag" -------------
+	var tag string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tag", r.PathValue("tag"), &tag, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "tag", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SetTemplateTag(w, r, template, tag)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateUpload operation middleware
+func (siw *ServerInterfaceWrapper) CreateUpload(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateUpload(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -7898,10 +9555,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}/attachments", wrapper.CreateAttachment)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/uploads", wrapper.CreateUpload)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/operations/{operation}", wrapper.GetOperation)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates", wrapper.ListTemplates)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/templates", wrapper.CreateTemplate)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates/{template}", wrapper.GetTemplate)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.DeleteTemplateTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.SetTemplateTag)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}/aliases/{alias}", wrapper.DeleteTemplateAlias)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/templates/{template}/aliases/{alias}", wrapper.SetTemplateAlias)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates/{template}/logs", wrapper.GetTemplateLogs)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/roles", wrapper.ListRoles)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/projects", wrapper.ListProjects)
@@ -8940,8 +10604,41 @@ func (response CreateTemplatedefaultApplicationProblemPlusJSONResponse) VisitCre
 	return err
 }
 
+type DeleteTemplateRequestObject struct {
+	Template TemplateRef `json:"template"`
+}
+
+type DeleteTemplateResponseObject interface {
+	VisitDeleteTemplateResponse(w http.ResponseWriter) error
+}
+
+type DeleteTemplate204Response struct {
+}
+
+func (response DeleteTemplate204Response) VisitDeleteTemplateResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteTemplatedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteTemplatedefaultApplicationProblemPlusJSONResponse) VisitDeleteTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTemplateRequestObject struct {
-	Template string `json:"template"`
+	Template TemplateRef `json:"template"`
 }
 
 type GetTemplateResponseObject interface {
@@ -8968,6 +10665,276 @@ type GetTemplatedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetTemplatedefaultApplicationProblemPlusJSONResponse) VisitGetTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTemplateAliasRequestObject struct {
+	Template TemplateRef `json:"template"`
+	Alias    string      `json:"alias"`
+}
+
+type DeleteTemplateAliasResponseObject interface {
+	VisitDeleteTemplateAliasResponse(w http.ResponseWriter) error
+}
+
+type DeleteTemplateAlias204Response struct {
+}
+
+func (response DeleteTemplateAlias204Response) VisitDeleteTemplateAliasResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteTemplateAliasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteTemplateAliasdefaultApplicationProblemPlusJSONResponse) VisitDeleteTemplateAliasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTemplateAliasRequestObject struct {
+	Template TemplateRef `json:"template"`
+	Alias    string      `json:"alias"`
+}
+
+type SetTemplateAliasResponseObject interface {
+	VisitSetTemplateAliasResponse(w http.ResponseWriter) error
+}
+
+type SetTemplateAlias200JSONResponse Template
+
+func (response SetTemplateAlias200JSONResponse) VisitSetTemplateAliasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTemplateAliasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTemplateAliasdefaultApplicationProblemPlusJSONResponse) VisitSetTemplateAliasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTemplateLogsRequestObject struct {
+	Template TemplateRef `json:"template"`
+	Params   GetTemplateLogsParams
+}
+
+type GetTemplateLogsResponseObject interface {
+	VisitGetTemplateLogsResponse(w http.ResponseWriter) error
+}
+
+type GetTemplateLogs200JSONResponse LogPage
+
+func (response GetTemplateLogs200JSONResponse) VisitGetTemplateLogsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTemplateLogs200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetTemplateLogs200TexteventStreamResponse) VisitGetTemplateLogsResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type GetTemplateLogsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTemplateLogsdefaultApplicationProblemPlusJSONResponse) VisitGetTemplateLogsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteTemplateTagRequestObject struct {
+	Template TemplateRef `json:"template"`
+	Tag      string      `json:"tag"`
+}
+
+type DeleteTemplateTagResponseObject interface {
+	VisitDeleteTemplateTagResponse(w http.ResponseWriter) error
+}
+
+type DeleteTemplateTag204Response struct {
+}
+
+func (response DeleteTemplateTag204Response) VisitDeleteTemplateTagResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteTemplateTagdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteTemplateTagdefaultApplicationProblemPlusJSONResponse) VisitDeleteTemplateTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTemplateTagRequestObject struct {
+	Template TemplateRef `json:"template"`
+	Tag      string      `json:"tag"`
+}
+
+type SetTemplateTagResponseObject interface {
+	VisitSetTemplateTagResponse(w http.ResponseWriter) error
+}
+
+type SetTemplateTag200JSONResponse Template
+
+func (response SetTemplateTag200JSONResponse) VisitSetTemplateTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTemplateTagdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTemplateTagdefaultApplicationProblemPlusJSONResponse) VisitSetTemplateTagResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUploadRequestObject struct {
+	Body *CreateUploadJSONRequestBody
+}
+
+type CreateUploadResponseObject interface {
+	VisitCreateUploadResponse(w http.ResponseWriter) error
+}
+
+type CreateUpload201JSONResponse Upload
+
+func (response CreateUpload201JSONResponse) VisitCreateUploadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUploaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateUploaddefaultApplicationProblemPlusJSONResponse) VisitCreateUploadResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9202,12 +11169,33 @@ type StrictServerInterface interface {
 	// ListTemplates List templates, newest first
 	// (GET /v1/templates)
 	ListTemplates(ctx context.Context, request ListTemplatesRequestObject) (ListTemplatesResponseObject, error)
-	// CreateTemplate Build a template from a built-in recipe
+	// CreateTemplate Build a template
 	// (POST /v1/templates)
 	CreateTemplate(ctx context.Context, request CreateTemplateRequestObject) (CreateTemplateResponseObject, error)
-	// GetTemplate Get a template by name or id
+	// DeleteTemplate Delete a template; refused while a sandbox, or a build of another one, uses it
+	// (DELETE /v1/templates/{template})
+	DeleteTemplate(ctx context.Context, request DeleteTemplateRequestObject) (DeleteTemplateResponseObject, error)
+	// GetTemplate Get a template
 	// (GET /v1/templates/{template})
 	GetTemplate(ctx context.Context, request GetTemplateRequestObject) (GetTemplateResponseObject, error)
+	// DeleteTemplateAlias Remove an alias of the template's name
+	// (DELETE /v1/templates/{template}/aliases/{alias})
+	DeleteTemplateAlias(ctx context.Context, request DeleteTemplateAliasRequestObject) (DeleteTemplateAliasResponseObject, error)
+	// SetTemplateAlias Give the template's name another one, which means what the name means, and is unique in the project
+	// (PUT /v1/templates/{template}/aliases/{alias})
+	SetTemplateAlias(ctx context.Context, request SetTemplateAliasRequestObject) (SetTemplateAliasResponseObject, error)
+	// GetTemplateLogs A build's log; a stream with `Accept` text/event-stream that ends when the build has
+	// (GET /v1/templates/{template}/logs)
+	GetTemplateLogs(ctx context.Context, request GetTemplateLogsRequestObject) (GetTemplateLogsResponseObject, error)
+	// DeleteTemplateTag Remove a tag of the template's name, whichever version it means
+	// (DELETE /v1/templates/{template}/tags/{tag})
+	DeleteTemplateTag(ctx context.Context, request DeleteTemplateTagRequestObject) (DeleteTemplateTagResponseObject, error)
+	// SetTemplateTag Let NAME:TAG mean this template from now on, whatever it meant before
+	// (PUT /v1/templates/{template}/tags/{tag})
+	SetTemplateTag(ctx context.Context, request SetTemplateTagRequestObject) (SetTemplateTagResponseObject, error)
+	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
+	// (POST /v1/uploads)
+	CreateUpload(ctx context.Context, request CreateUploadRequestObject) (CreateUploadResponseObject, error)
 	// ListUsers List the org's users
 	// (GET /v1/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -9920,8 +11908,34 @@ func (sh *strictHandler) CreateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// DeleteTemplate operation middleware
+func (sh *strictHandler) DeleteTemplate(w http.ResponseWriter, r *http.Request, template TemplateRef) {
+	var request DeleteTemplateRequestObject
+
+	request.Template = template
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTemplate(ctx, request.(DeleteTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTemplateResponseObject); ok {
+		if err := validResponse.VisitDeleteTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetTemplate operation middleware
-func (sh *strictHandler) GetTemplate(w http.ResponseWriter, r *http.Request, template string) {
+func (sh *strictHandler) GetTemplate(w http.ResponseWriter, r *http.Request, template TemplateRef) {
 	var request GetTemplateRequestObject
 
 	request.Template = template
@@ -9939,6 +11953,172 @@ func (sh *strictHandler) GetTemplate(w http.ResponseWriter, r *http.Request, tem
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetTemplateResponseObject); ok {
 		if err := validResponse.VisitGetTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTemplateAlias operation middleware
+func (sh *strictHandler) DeleteTemplateAlias(w http.ResponseWriter, r *http.Request, template TemplateRef, alias string) {
+	var request DeleteTemplateAliasRequestObject
+
+	request.Template = template
+	request.Alias = alias
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTemplateAlias(ctx, request.(DeleteTemplateAliasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTemplateAlias")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTemplateAliasResponseObject); ok {
+		if err := validResponse.VisitDeleteTemplateAliasResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetTemplateAlias operation middleware
+func (sh *strictHandler) SetTemplateAlias(w http.ResponseWriter, r *http.Request, template TemplateRef, alias string) {
+	var request SetTemplateAliasRequestObject
+
+	request.Template = template
+	request.Alias = alias
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTemplateAlias(ctx, request.(SetTemplateAliasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTemplateAlias")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetTemplateAliasResponseObject); ok {
+		if err := validResponse.VisitSetTemplateAliasResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTemplateLogs operation middleware
+func (sh *strictHandler) GetTemplateLogs(w http.ResponseWriter, r *http.Request, template TemplateRef, params GetTemplateLogsParams) {
+	var request GetTemplateLogsRequestObject
+
+	request.Template = template
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTemplateLogs(ctx, request.(GetTemplateLogsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTemplateLogs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTemplateLogsResponseObject); ok {
+		if err := validResponse.VisitGetTemplateLogsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteTemplateTag operation middleware
+func (sh *strictHandler) DeleteTemplateTag(w http.ResponseWriter, r *http.Request, template TemplateRef, tag string) {
+	var request DeleteTemplateTagRequestObject
+
+	request.Template = template
+	request.Tag = tag
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteTemplateTag(ctx, request.(DeleteTemplateTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteTemplateTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteTemplateTagResponseObject); ok {
+		if err := validResponse.VisitDeleteTemplateTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SetTemplateTag operation middleware
+func (sh *strictHandler) SetTemplateTag(w http.ResponseWriter, r *http.Request, template TemplateRef, tag string) {
+	var request SetTemplateTagRequestObject
+
+	request.Template = template
+	request.Tag = tag
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTemplateTag(ctx, request.(SetTemplateTagRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTemplateTag")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SetTemplateTagResponseObject); ok {
+		if err := validResponse.VisitSetTemplateTagResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateUpload operation middleware
+func (sh *strictHandler) CreateUpload(w http.ResponseWriter, r *http.Request) {
+	var request CreateUploadRequestObject
+
+	var body CreateUploadJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateUpload(ctx, request.(CreateUploadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateUpload")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateUploadResponseObject); ok {
+		if err := validResponse.VisitCreateUploadResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -22,7 +22,7 @@ func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestO
 	if r.Body.Metadata != nil {
 		c.Metadata = *r.Body.Metadata
 	}
-	id, err := h.Sandboxes.Create(ctx, caller(ctx).Project, c, request)
+	id, wait, err := h.createSandbox(ctx, c, request, wait)
 	if err != nil {
 		return nil, err
 	}

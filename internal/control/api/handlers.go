@@ -14,6 +14,7 @@ import (
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
 )
@@ -38,6 +39,7 @@ type Parts struct {
 	Sandboxes  *sandboxes.Sandboxes
 	Sessions   *sessions.Sessions
 	Templates  *templates.Templates
+	Uploads    *uploads.Uploads
 	Operations *operations.Operations
 	Database   Database
 	Node       string // the name of the one node

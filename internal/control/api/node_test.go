@@ -20,6 +20,9 @@ type obedientNode struct {
 	cancel     context.CancelFunc
 	executions map[space.Route]nodesync.ExecutionReport
 	templates  map[string]record.TemplateStatus
+	defaults   map[string]record.Defaults                             // of templates
+	logs       map[string][]record.LogLine                            // of their builds, not yet acknowledged
+	builds     map[string]record.BuildOrder                           // as they were ordered last
 	start      func(space.Route) (space.ExecutionState, *space.Error) // how a machine comes up
 	build      func(string) record.TemplateStatus
 }
@@ -27,6 +30,7 @@ type obedientNode struct {
 func newObedientNode(n *nodesync.Node) *obedientNode {
 	return &obedientNode{
 		sync: n, executions: map[space.Route]nodesync.ExecutionReport{}, templates: map[string]record.TemplateStatus{},
+		defaults: map[string]record.Defaults{}, logs: map[string][]record.LogLine{}, builds: map[string]record.BuildOrder{},
 		start: func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
 		build: func(string) record.TemplateStatus {
 			return record.TemplateStatus{State: record.TemplateReady, Digest: "sha256:00", Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
@@ -38,10 +42,10 @@ func newObedientNode(n *nodesync.Node) *obedientNode {
 func (n *obedientNode) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		call, cancel := context.WithCancel(ctx)
-		orders, err := n.sync.Synchronize(call, n.report(cancel), nodesync.MaxHang)
+		answer, err := n.sync.Synchronize(call, n.report(cancel), nodesync.MaxHang)
 		cancel()
 		if err == nil {
-			n.obey(orders)
+			n.obey(answer)
 		}
 	}
 }
@@ -54,15 +58,21 @@ func (n *obedientNode) report(cancel context.CancelFunc) nodesync.Report {
 		Driver: "fake", Acceleration: "none", CPUs: 2, MemoryBytes: 1 << 30, Version: "test",
 	}}
 	for id, status := range n.templates {
-		out.Templates = append(out.Templates, record.TemplateSeen{ID: id, Status: status})
+		log := n.logs[id]
+		out.Templates = append(out.Templates, nodesync.TemplateReport{
+			TemplateSeen: record.TemplateSeen{ID: id, Status: status, Defaults: n.defaults[id]}, Log: log[:min(len(log), 200)],
+		})
 	}
 	return out
 }
 
-func (n *obedientNode) obey(orders []nodesync.Order) {
+func (n *obedientNode) obey(a nodesync.Answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, o := range orders {
+	for id, number := range a.LogsReceived {
+		n.logs[id] = slices.DeleteFunc(n.logs[id], func(l record.LogLine) bool { return l.Number <= number })
+	}
+	for _, o := range a.Orders {
 		switch o.Kind {
 		case nodesync.EnsureExecution:
 			state, err := n.start(o.Route)
@@ -70,7 +80,10 @@ func (n *obedientNode) obey(orders []nodesync.Order) {
 		case nodesync.RemoveExecution:
 			delete(n.executions, o.Route)
 		case nodesync.EnsureTemplate:
+			n.builds[o.Template] = a.Builds[o.Template]
 			n.templates[o.Template] = n.build(o.Template)
+		case nodesync.RemoveTemplate:
+			delete(n.templates, o.Template)
 		}
 	}
 }

@@ -21,10 +21,24 @@ func renderSandbox(s record.Sandbox) gen.Sandbox {
 }
 
 func renderTemplate(t record.Template) gen.Template {
-	return gen.Template{
-		Id: t.ID, Name: t.Name, State: gen.TemplateState(t.State), Vcpus: int(t.Shape.VCPUs), MemoryMb: t.Shape.MemoryMiB(), DiskMb: t.Shape.DiskMiB(),
+	out := gen.Template{
+		Id: t.ID, Name: t.Name, Current: t.Named, State: gen.TemplateState(t.State), Source: notEmpty(t.Source),
+		Vcpus: int(t.Shape.VCPUs), MemoryMb: t.Shape.MemoryMiB(), DiskMb: t.Shape.DiskMiB(), User: notEmpty(t.Defaults.User), Workdir: notEmpty(t.Defaults.Workdir),
 		Digest: notEmpty(t.Digest), Progress: notEmpty(t.Progress), Error: problemOrNil(t.Error), CreatedAt: t.CreatedAt.UTC(),
 	}
+	if len(t.Tags) > 0 {
+		out.Tags = &t.Tags
+	}
+	if len(t.Aliases) > 0 {
+		out.Aliases = &t.Aliases
+	}
+	if len(t.Defaults.Env) > 0 {
+		out.Env = &t.Defaults.Env
+	}
+	if t.State == record.TemplateFailed {
+		out.FailedStep = &t.FailedStep
+	}
+	return out
 }
 
 func renderSession(s record.Session) gen.Session {

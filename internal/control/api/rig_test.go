@@ -26,6 +26,7 @@ import (
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
+	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
 	"github.com/space-platform/space/internal/pgtest"
@@ -58,7 +59,7 @@ func newRig(t *testing.T) *rig {
 	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
 	r.serve(t, api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Operations: operations.New(store, bell),
+		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Uploads: uploads.New(store, nodeName, "http://edge.test"), Operations: operations.New(store, bell),
 		Database: store, Node: nodeName, Version: "test",
 	}))
 	r.key = r.bootstrap(t)

@@ -13,6 +13,8 @@ const (
 	// maxSessionBody bounds the body that creates a session: 1 MiB of stdin in base64, 128 KiB each of arguments and environment, however
 	// they're escaped.
 	maxSessionBody = 3 << 20
+	// maxTemplateBody bounds the body that builds a template: 1 MiB of what it's made of, however that is escaped.
+	maxTemplateBody = 4 << 20
 )
 
 // route is what the door needs to know of an operation before it's decoded. A test compares the table with openapi.yaml.
@@ -46,9 +48,17 @@ var routes = map[string]route{
 	"GET /v1/operations/{operation}":                              {needs: space.PermissionReadOperations, query: []string{"wait"}},
 	"GET /v1/templates":                                           {needs: space.PermissionReadTemplates, query: page},
 	"POST /v1/templates": {
-		needs: space.PermissionWriteTemplates, query: []string{"wait"}, body: func() any { return new(gen.TemplateCreate) }, limit: maxBody,
+		needs: space.PermissionWriteTemplates, query: []string{"wait"}, body: func() any { return new(gen.TemplateCreate) }, limit: maxTemplateBody,
 	},
-	"GET /v1/templates/{template}":  {needs: space.PermissionReadTemplates},
+	"GET /v1/templates/{template}":                    {needs: space.PermissionReadTemplates},
+	"DELETE /v1/templates/{template}":                 {needs: space.PermissionWriteTemplates},
+	"PUT /v1/templates/{template}/tags/{tag}":         {needs: space.PermissionWriteTemplates},
+	"DELETE /v1/templates/{template}/tags/{tag}":      {needs: space.PermissionWriteTemplates},
+	"PUT /v1/templates/{template}/aliases/{alias}":    {needs: space.PermissionWriteTemplates},
+	"DELETE /v1/templates/{template}/aliases/{alias}": {needs: space.PermissionWriteTemplates},
+	"GET /v1/templates/{template}/logs":               {needs: space.PermissionReadTemplates, query: page},
+	"POST /v1/uploads":                                {needs: space.PermissionWriteTemplates, body: func() any { return new(gen.UploadCreate) }, limit: maxBody},
+
 	"GET /v1/me":                    {needs: space.PermissionReadSelf},
 	"GET /v1/roles":                 {needs: space.PermissionReadSelf},
 	"GET /v1/node":                  {needs: space.PermissionReadSelf},

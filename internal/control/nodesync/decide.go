@@ -12,6 +12,9 @@ type Plan struct {
 	Orders     []Order
 	Executions []record.ExecutionSeen
 	Templates  []record.TemplateSeen
+	Logs       []record.LogSeen
+	// LogsReceived has the number of the newest line of each log that the report brought.
+	LogsReceived map[string]int64
 	// Doubts are the ids of executions and templates that were absent for the first time: the next report tells.
 	Doubts map[string]bool
 	// Repeats tells which orders the node has heard before: it reports what they are about.
@@ -20,9 +23,11 @@ type Plan struct {
 
 // Decide compares what is wanted and recorded with what a node reports at a time. doubted are the doubts of the plan before.
 func Decide(wanted record.Wanted, report Report, doubted map[string]bool, now time.Time) Plan {
-	d := decision{report: report, doubted: doubted, now: now, plan: Plan{Doubts: map[string]bool{}, Repeats: map[Order]bool{}}}
+	d := decision{report: report, doubted: doubted, now: now, plan: Plan{
+		Doubts: map[string]bool{}, Repeats: map[Order]bool{}, LogsReceived: map[string]int64{},
+	}}
 	d.executions(wanted.Executions)
-	d.templates(wanted.Templates)
+	d.templates(wanted)
 	return d.plan
 }
 

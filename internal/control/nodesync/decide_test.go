@@ -119,7 +119,7 @@ func TestDecideTemplates(t *testing.T) {
 		return record.TemplateStatus{State: record.TemplateBuilding, Progress: progress}
 	}
 	failed := record.TemplateStatus{State: record.TemplateFailed, Error: space.Errorf(space.CodeInternal, "no")}
-	build := []nodesync.Order{{Kind: nodesync.EnsureTemplate, Template: "tpl_x", Recipe: "mini", Shape: shape}}
+	build := []nodesync.Order{{Kind: nodesync.EnsureTemplate, Template: "tpl_x"}}
 	for _, x := range []struct {
 		name     string
 		recorded record.TemplateStatus
@@ -143,10 +143,10 @@ func TestDecideTemplates(t *testing.T) {
 		{name: "vanished", recorded: ready, doubted: true, orders: build, seen: []record.TemplateStatus{building("")}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			wanted := record.Wanted{Templates: []record.WantedTemplate{{ID: "tpl_x", Recipe: "mini", Shape: shape, Recorded: x.recorded}}}
+			wanted := record.Wanted{Templates: []record.WantedTemplate{{ID: "tpl_x", Recorded: x.recorded}}}
 			report := nodesync.Report{Complete: true}
 			for _, s := range x.reported {
-				report.Templates = append(report.Templates, record.TemplateSeen{ID: "tpl_x", Status: s})
+				report.Templates = append(report.Templates, nodesync.TemplateReport{TemplateSeen: record.TemplateSeen{ID: "tpl_x", Status: s}})
 			}
 			p := nodesync.Decide(wanted, report, map[string]bool{"tpl_x": x.doubted}, now)
 			var seen []record.TemplateStatus

@@ -62,19 +62,6 @@ func readExecution(m *controlv1.ExecutionReport) (ExecutionReport, error) {
 	return out, nil
 }
 
-func readTemplate(m *controlv1.TemplateReport) (record.TemplateSeen, error) {
-	if err := space.CheckID(space.PrefixTemplate, m.Template); err != nil {
-		return record.TemplateSeen{}, space.Errorf(space.CodeInvalid, "%w", err)
-	}
-	state := record.TemplateState(m.State)
-	if state != record.TemplateBuilding && state != record.TemplateReady && state != record.TemplateFailed {
-		return record.TemplateSeen{}, space.Errorf(space.CodeInvalid, "template %s is reported in the unknown state %q", m.Template, space.Clip(m.State))
-	}
-	return record.TemplateSeen{ID: m.Template, Status: record.TemplateStatus{
-		State: state, Shape: readShape(m.Shape), Digest: clean(m.Digest), Progress: clean(m.Progress), Error: readError(m.Error),
-	}}, nil
-}
-
 // readError reads an error; nil if there's none.
 func readError(m *routev1.Error) *space.Error {
 	var e *space.Error
@@ -112,6 +99,22 @@ func writeShape(s record.Shape) *controlv1.Shape {
 	return &controlv1.Shape{Vcpus: s.VCPUs, MemoryBytes: s.MemoryBytes, DiskBytes: s.DiskBytes}
 }
 
+func writeAnswer(a Answer) *controlv1.SynchronizeResponse {
+	out := &controlv1.SynchronizeResponse{LogsReceived: map[string]uint64{}}
+	for _, o := range a.Orders {
+		if o.Kind == EnsureTemplate {
+			out.Orders = append(out.Orders, writeBuild(a.Builds[o.Template]))
+			continue
+		}
+		out.Orders = append(out.Orders, writeOrder(o))
+	}
+	for template, number := range a.LogsReceived {
+		out.LogsReceived[template] = uint64(number)
+	}
+	return out
+}
+
+// writeOrder writes any order but that of a build, which needs more.
 func writeOrder(o Order) *controlv1.Order {
 	switch o.Kind {
 	case EnsureExecution:
@@ -120,10 +123,8 @@ func writeOrder(o Order) *controlv1.Order {
 		}}}
 	case RemoveExecution:
 		return &controlv1.Order{Order: &controlv1.Order_RemoveExecution{RemoveExecution: &controlv1.RemoveExecution{Route: peer.RouteMessage(o.Route)}}}
-	case EnsureTemplate:
-		return &controlv1.Order{Order: &controlv1.Order_EnsureTemplate{EnsureTemplate: &controlv1.EnsureTemplate{
-			Template: o.Template, Recipe: o.Recipe, Shape: writeShape(o.Shape),
-		}}}
+	case RemoveTemplate:
+		return &controlv1.Order{Order: &controlv1.Order_RemoveTemplate{RemoveTemplate: &controlv1.RemoveTemplate{Template: o.Template}}}
 	default:
 		panic(fmt.Sprintf("order of unknown kind %d", o.Kind))
 	}

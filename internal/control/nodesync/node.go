@@ -25,6 +25,7 @@ const (
 type Store interface {
 	Wanted(ctx context.Context, node string) (record.Wanted, error)
 	Observe(ctx context.Context, seen record.Seen) (ended []string, err error)
+	BuildOrder(ctx context.Context, template string) (record.BuildOrder, error)
 }
 
 // Node synchronizes one node. Its calls take turns: a newer one ends the one before it, so that what a node said last is decided last.
@@ -52,20 +53,21 @@ func NewNode(name string, store Store, bell *wake.Bell) *Node {
 var errOvertaken = errors.New("a newer call of the node took over")
 
 // Synchronize writes what is new in a report and returns the node's orders. It hangs while there are none, for at most hang or MaxHang.
-// It returns without orders when the time is over, when another report is needed at once, and when a newer call has come.
+// It returns without orders when the time is over, when the report brought lines of a log, when another report is needed at once, and when
+// a newer call has come.
 //
 // Errors: conflict (a newer call has come before this report was looked at), and the store's.
-func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duration) ([]Order, error) {
+func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duration) (Answer, error) {
 	ctx, leave, err := n.enter(ctx)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	defer leave()
 	rung, stop := n.bell.Listen(wake.Node(n.name))
 	defer stop()
 	plan, err := n.observe(context.WithoutCancel(ctx), report) // what was said is true even if its speaker goes
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	return n.hang(ctx, report, plan, rung, min(hang, MaxHang))
 }
@@ -109,7 +111,7 @@ func (n *Node) observe(ctx context.Context, report Report) (Plan, error) {
 	}
 	now := time.Now()
 	plan := Decide(wanted, report, n.doubted, now)
-	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates}
+	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs}
 	if report.Facts != n.facts || now.Sub(n.seenAt) >= seeEvery {
 		seen.Facts = &report.Facts
 	}
@@ -137,20 +139,24 @@ func (n *Node) announce(plan Plan, ended []string) {
 				"state", string(e.State), "err", e.Error)
 		}
 	}
+	for _, l := range plan.Logs {
+		n.bell.Ring(l.Template)
+	}
 	for _, t := range plan.Templates {
+		n.bell.Ring(t.ID)
 		if t.Status.Error != nil {
 			slog.Warn("a template's build failed", "node", n.name, "template", t.ID, "err", t.Status.Error)
 		}
 	}
 }
 
-// hang returns when there are orders to give, when the plan needs another report, or when the time is over.
-func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan struct{}, hang time.Duration) ([]Order, error) {
+// hang returns when there is something to tell, when the plan needs another report, or when the time is over.
+func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan struct{}, hang time.Duration) (Answer, error) {
 	over := time.NewTimer(hang)
 	defer over.Stop()
 	for {
 		due, again := n.sent.due(plan, time.Now())
-		if len(due) > 0 || len(plan.Doubts) > 0 || hang <= 0 {
+		if len(due) > 0 || len(plan.Doubts) > 0 || len(plan.LogsReceived) > 0 || hang <= 0 {
 			return n.answer(ctx, plan, due)
 		}
 		poll := time.NewTimer(min(again, pollEvery))
@@ -167,7 +173,7 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 		poll.Stop()
 		wanted, err := n.store.Wanted(context.WithoutCancel(ctx), n.name)
 		if err != nil {
-			return nil, err
+			return Answer{}, err
 		}
 		// What would be observed now waits for a fresh report: only orders and doubts count.
 		plan = Decide(wanted, report, nil, time.Now())
@@ -175,11 +181,35 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 }
 
 // answer remembers what the node is told. A caller that is gone hears nothing; one that only has a newer call under way still listens.
-func (n *Node) answer(ctx context.Context, plan Plan, due []Order) ([]Order, error) {
+func (n *Node) answer(ctx context.Context, plan Plan, due []Order) (Answer, error) {
 	if ctx.Err() != nil && !overtaken(ctx) {
-		return nil, context.Cause(ctx)
+		return Answer{}, context.Cause(ctx)
+	}
+	out, err := n.complete(context.WithoutCancel(ctx), Answer{Orders: due, LogsReceived: plan.LogsReceived})
+	if err != nil {
+		return Answer{}, err
 	}
 	n.doubted = plan.Doubts
 	n.sent.mark(due, time.Now())
-	return due, nil
+	return out, nil
+}
+
+// complete adds what the templates to be built are made of. One that was deleted meanwhile is left out.
+func (n *Node) complete(ctx context.Context, a Answer) (Answer, error) {
+	orders := a.Orders
+	a.Orders, a.Builds = nil, map[string]record.BuildOrder{}
+	for _, o := range orders {
+		if o.Kind == EnsureTemplate {
+			b, err := n.store.BuildOrder(ctx, o.Template)
+			if space.CodeOf(err) == space.CodeNotFound {
+				continue
+			}
+			if err != nil {
+				return Answer{}, err
+			}
+			a.Builds[o.Template] = b
+		}
+		a.Orders = append(a.Orders, o)
+	}
+	return a, nil
 }

@@ -18,6 +18,7 @@ import (
 type memory struct {
 	mu     sync.Mutex
 	wanted record.Wanted
+	builds map[string]record.BuildOrder
 	seen   []record.Seen
 	err    error
 }
@@ -45,6 +46,16 @@ func (m *memory) Observe(_ context.Context, s record.Seen) ([]string, error) {
 	return []string{"op_1"}, nil
 }
 
+func (m *memory) BuildOrder(_ context.Context, template string) (record.BuildOrder, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, there := m.builds[template]
+	if !there {
+		return record.BuildOrder{}, space.Errorf(space.CodeNotFound, "no such template")
+	}
+	return b, m.err
+}
+
 func (m *memory) want(w ...record.WantedExecution) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,9 +69,10 @@ func (m *memory) fail(err error) {
 }
 
 type answer struct {
-	orders []nodesync.Order
-	err    error
-	after  time.Duration
+	orders   []nodesync.Order
+	received map[string]int64
+	err      error
+	after    time.Duration
 }
 
 // bubble is a node's synchronization in which time is the test's.
@@ -78,8 +90,8 @@ func newBubble() bubble {
 
 func (b bubble) call(ctx context.Context, r nodesync.Report, hang time.Duration) answer {
 	began := time.Now()
-	orders, err := b.node.Synchronize(ctx, r, hang)
-	return answer{orders: orders, err: err, after: time.Since(began)}
+	a, err := b.node.Synchronize(ctx, r, hang)
+	return answer{orders: a.Orders, received: a.LogsReceived, err: err, after: time.Since(began)}
 }
 
 func (b bubble) start(ctx context.Context, r nodesync.Report, hang time.Duration) <-chan answer {

@@ -11,7 +11,7 @@ import (
 type Report struct {
 	Complete   bool // false: what is absent means nothing
 	Executions []ExecutionReport
-	Templates  []record.TemplateSeen
+	Templates  []TemplateReport
 	Facts      record.Facts
 }
 
@@ -23,13 +23,18 @@ type ExecutionReport struct {
 	Since time.Time
 }
 
+// TemplateReport is one template on a node, with lines of its log that weren't acknowledged yet.
+type TemplateReport struct {
+	record.TemplateSeen
+	Log []record.LogLine // their numbers grow
+}
+
 // Order is one thing that a node should do. Doing it twice is the same as once. Orders are compared with ==.
 type Order struct {
 	Kind     OrderKind
-	Route    space.Route // of an execution
-	Template string      // tpl_…, of a template or of an execution to be
-	Recipe   string      // of a template
-	Shape    record.Shape
+	Route    space.Route  // of an execution
+	Template string       // tpl_…, of a template or of an execution to be
+	Shape    record.Shape // of an execution
 }
 
 // OrderKind is what an order says.
@@ -40,4 +45,12 @@ const (
 	EnsureExecution OrderKind = iota + 1
 	RemoveExecution
 	EnsureTemplate
+	RemoveTemplate
 )
+
+// Answer is what a node is told.
+type Answer struct {
+	Orders       []Order
+	Builds       map[string]record.BuildOrder // what the templates that are to be built are made of
+	LogsReceived map[string]int64             // template → number of its log's newest line that was received
+}

@@ -5,6 +5,8 @@ import "time"
 const (
 	// maxOrders bounds an answer; the rest comes with the next.
 	maxOrders = 256
+	// maxBuilds bounds the templates in an answer that are to be built: what they're made of may be large.
+	maxBuilds = 4
 	// repeatUnheard is after how long an order is given again that the node doesn't seem to have heard: the answer may have been lost.
 	repeatUnheard = 100 * time.Millisecond
 	// repeatHeard is the same for an order that the node is at work on: it may have been restarted.
@@ -23,12 +25,19 @@ func (s sent) due(p Plan, now time.Time) (due []Order, again time.Duration) {
 		}
 	}
 	again = pollEvery
+	builds := 0
 	for _, o := range p.Orders {
 		wait := s.wait(o, p.Repeats[o], now)
-		if wait > 0 {
+		switch {
+		case wait > 0:
 			again = min(again, wait)
-		} else if len(due) < maxOrders {
+		case len(due) == maxOrders || o.Kind == EnsureTemplate && builds == maxBuilds:
+			// It comes with the next answer.
+		default:
 			due = append(due, o)
+			if o.Kind == EnsureTemplate {
+				builds++
+			}
 		}
 	}
 	return due, again

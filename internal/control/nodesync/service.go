@@ -97,15 +97,12 @@ func (s *Service) synchronize(ctx context.Context, m *controlv1.SynchronizeReque
 		return nil, err
 	}
 	hang := m.GetMaxHang().AsDuration()
-	orders, err := s.node.Synchronize(ctx, report, hang)
+	answer, err := s.node.Synchronize(ctx, report, hang)
 	if err != nil {
 		return nil, err
 	}
-	out := &controlv1.SynchronizeResponse{}
-	for _, o := range orders {
-		out.Orders = append(out.Orders, writeOrder(o))
-	}
-	if hang <= 0 && len(orders) == 0 {
+	out := writeAnswer(answer)
+	if hang <= 0 && len(out.Orders) == 0 && len(out.LogsReceived) == 0 {
 		out.CallAgainAfter = durationpb.New(callAgain)
 	}
 	return out, nil

@@ -57,11 +57,11 @@ func serve(t *testing.T, store nodesync.Store, resolver nodesync.Resolver, peers
 const nobody = 65534
 
 func TestServiceSynchronizes(t *testing.T) {
-	route := newRoute()
+	route, tpl := newRoute(), space.NewID(space.PrefixTemplate)
 	store := &memory{wanted: record.Wanted{
 		Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Shape: record.Shape{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}, Wanted: true, Recorded: space.ExecutionPending}},
-		Templates:  []record.WantedTemplate{{ID: space.NewID(space.PrefixTemplate), Recipe: "mini"}},
-	}}
+		Templates:  []record.WantedTemplate{{ID: tpl}},
+	}, builds: map[string]record.BuildOrder{tpl: {Template: tpl, Build: record.Build{Source: record.Source{Recipe: "mini"}}}}}
 	c := serve(t, store, fixedResolver{}, nodesync.Peers{Node: os.Geteuid(), Edge: nobody})
 	unknown := newRoute()
 	res, err := c.Synchronize(t.Context(), connect.NewRequest(&controlv1.SynchronizeRequest{

@@ -35,23 +35,6 @@ type WantedExecution struct {
 	Recorded space.ExecutionState // the newest observation that was written
 }
 
-// WantedTemplate is a template that a node should have, and what was recorded of it. State is empty until something was.
-type WantedTemplate struct {
-	ID       string
-	Recipe   string
-	Shape    Shape
-	Recorded TemplateStatus
-}
-
-// TemplateStatus is what is known of a template on a node.
-type TemplateStatus struct {
-	State    TemplateState
-	Shape    Shape // of the base snapshot, when ready
-	Digest   string
-	Progress string
-	Error    *space.Error // of a failed build
-}
-
 // Wanted is all that a node should have.
 type Wanted struct {
 	Executions []WantedExecution
@@ -66,19 +49,16 @@ type ExecutionSeen struct {
 	Since time.Time
 }
 
-// TemplateSeen is something new about a template.
-type TemplateSeen struct {
-	ID     string
-	Status TemplateStatus
-}
-
 // Seen is what one report brought that wasn't recorded.
 type Seen struct {
 	Node       string
 	Facts      *Facts // nil: neither new nor due
 	Executions []ExecutionSeen
 	Templates  []TemplateSeen
+	Logs       []LogSeen
 }
 
 // Empty reports whether there is nothing to write.
-func (s Seen) Empty() bool { return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 }
+func (s Seen) Empty() bool {
+	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0
+}

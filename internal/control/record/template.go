@@ -13,22 +13,46 @@ type TemplateState string
 const (
 	TemplateBuilding TemplateState = "building"
 	TemplateReady    TemplateState = "ready"
-	TemplateFailed   TemplateState = "failed" // final: the next build of the recipe is another template
+	TemplateFailed   TemplateState = "failed" // final: the next build is another template
 )
 
-// Template is a template that is wanted, with what its node has seen of it.
+// Template is a template that is wanted, with what its node has seen of it. It's one version of its name.
 type Template struct {
-	ID        string
-	Project   string
-	Name      string
-	Recipe    string
-	Node      string
-	Shape     Shape // of the base snapshot once it is ready, until then the one asked for
-	State     TemplateState
-	Digest    string // of the base snapshot's manifest
-	Progress  string
-	Error     *space.Error // of a failed build
-	CreatedAt time.Time
+	ID         string
+	Project    string
+	Name       string
+	Named      bool // its name means this version
+	Tags       []string
+	Aliases    []string
+	Source     string // what it's built from, for people
+	Node       string
+	Shape      Shape // of the base snapshot once it is ready, until then the one asked for
+	State      TemplateState
+	Defaults   Defaults // for its sessions, once it is ready
+	Digest     string   // of the base snapshot's manifest
+	Progress   string
+	FailedStep int          // of a failed build, from 1; 0 for the source
+	Error      *space.Error // of a failed build
+	CreatedAt  time.Time
+}
+
+// TemplateRef is a way to name a template: by its id, by a name or alias, or by a name or alias with a tag.
+type TemplateRef struct {
+	ID   string
+	Name string
+	Tag  string
+}
+
+// String returns the reference as a user would write it.
+func (r TemplateRef) String() string {
+	switch {
+	case r.ID != "":
+		return r.ID
+	case r.Tag != "":
+		return r.Name + ":" + r.Tag
+	default:
+		return r.Name
+	}
 }
 
 // NewTemplate is the intent that a build writes.
@@ -37,8 +61,35 @@ type NewTemplate struct {
 	Operation string
 	Project   string
 	Name      string
-	Recipe    string
+	Tags      []string // to be taken when it is ready
 	Node      string
 	Shape     Shape
+	Build     Build
+	Content   func(uploads map[string]string) ([32]byte, error) // the hash of what decides about its content, given the uploads' digests
+	Source    string                                            // for people
 	Request   Request
+}
+
+// TemplateStatus is what is known of a template on a node. It is comparable.
+type TemplateStatus struct {
+	State      TemplateState
+	Shape      Shape // of the base snapshot, when ready
+	Digest     string
+	Progress   string
+	FailedStep int
+	Error      *space.Error // of a failed build
+}
+
+// WantedTemplate is a template that a node should have, and what was recorded of it. State is empty until something was.
+type WantedTemplate struct {
+	ID       string
+	Recorded TemplateStatus
+	Log      LogHead
+}
+
+// TemplateSeen is something that a node says of a template.
+type TemplateSeen struct {
+	ID       string
+	Status   TemplateStatus
+	Defaults Defaults // when ready
 }

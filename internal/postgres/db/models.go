@@ -145,13 +145,45 @@ type Template struct {
 	ID           string
 	Project      string
 	Name         string
-	Recipe       string
 	Node         string
 	Vcpus        int32
 	MemoryBytes  int64
 	DiskBytes    int64
 	CreatedAt    time.Time
 	SupersededAt *time.Time
+	Build        []byte
+	ContentHash  []byte
+	Source       string
+	Base         *string
+	WantedTags   []string
+	DeletedAt    *time.Time
+}
+
+type TemplateAlias struct {
+	Project string
+	Alias   string
+	Name    string
+}
+
+type TemplateLog struct {
+	Template string
+	Before   int64
+	Newest   int64
+	NewestAt time.Time
+}
+
+type TemplateLogLine struct {
+	Template string
+	Number   int64
+	At       time.Time
+	Step     int32
+	Line     string
+}
+
+type TemplateName struct {
+	Project  string
+	Name     string
+	Template string
 }
 
 type TemplateStatus struct {
@@ -165,6 +197,33 @@ type TemplateStatus struct {
 	ErrorCode    *string
 	ErrorMessage *string
 	ObservedAt   time.Time
+	FailedStep   int32
+	Env          []byte
+	RunAs        string
+	Workdir      string
+	ReadyAt      *time.Time
+}
+
+type TemplateTag struct {
+	Project  string
+	Name     string
+	Tag      string
+	Template string
+}
+
+type TemplateUpload struct {
+	Template string
+	Upload   string
+}
+
+type Upload struct {
+	ID        string
+	Project   string
+	Node      string
+	TokenHash []byte
+	Sha256    string
+	CreatedAt time.Time
+	ExpiresAt time.Time
 }
 
 type User struct {

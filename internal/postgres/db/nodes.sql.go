@@ -107,59 +107,6 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 	return items, nil
 }
 
-const nodeTemplates = `-- name: NodeTemplates :many
-SELECT t.id, t.recipe, t.vcpus, t.memory_bytes, t.disk_bytes, st.state, st.vcpus AS actual_vcpus,
-    st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes, st.digest, st.progress
-FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.node = $1 AND t.superseded_at IS NULL ORDER BY t.created_at, t.id
-`
-
-type NodeTemplatesRow struct {
-	ID                string
-	Recipe            string
-	Vcpus             int32
-	MemoryBytes       int64
-	DiskBytes         int64
-	State             *string
-	ActualVcpus       *int32
-	ActualMemoryBytes *int64
-	ActualDiskBytes   *int64
-	Digest            *string
-	Progress          *string
-}
-
-func (q *Queries) NodeTemplates(ctx context.Context, node string) ([]NodeTemplatesRow, error) {
-	rows, err := q.db.Query(ctx, nodeTemplates, node)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []NodeTemplatesRow
-	for rows.Next() {
-		var i NodeTemplatesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Recipe,
-			&i.Vcpus,
-			&i.MemoryBytes,
-			&i.DiskBytes,
-			&i.State,
-			&i.ActualVcpus,
-			&i.ActualMemoryBytes,
-			&i.ActualDiskBytes,
-			&i.Digest,
-			&i.Progress,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const observeExecution = `-- name: ObserveExecution :execrows
 INSERT INTO execution_status (execution, state, error_code, error_message, since)
 SELECT e.id, $1::text, $2::text, $3::text, $4::timestamptz FROM executions e WHERE e.id = $5
@@ -185,46 +132,6 @@ func (q *Queries) ObserveExecution(ctx context.Context, arg ObserveExecutionPara
 		arg.ErrorMessage,
 		arg.Since,
 		arg.Execution,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const observeTemplate = `-- name: ObserveTemplate :execrows
-INSERT INTO template_status (template, state, vcpus, memory_bytes, disk_bytes, digest, progress, error_code, error_message)
-SELECT t.id, $1::text, $2::integer, $3::bigint, $4::bigint, $5::text, $6::text, $7::text, $8::text
-FROM templates t WHERE t.id = $9
-ON CONFLICT (template) DO UPDATE SET state = excluded.state, vcpus = excluded.vcpus, memory_bytes = excluded.memory_bytes,
-    disk_bytes = excluded.disk_bytes, digest = excluded.digest, progress = excluded.progress, error_code = excluded.error_code,
-    error_message = excluded.error_message, observed_at = now()
-WHERE template_status.state <> 'failed'
-`
-
-type ObserveTemplateParams struct {
-	State        string
-	Vcpus        int32
-	MemoryBytes  int64
-	DiskBytes    int64
-	Digest       string
-	Progress     string
-	ErrorCode    *string
-	ErrorMessage *string
-	Template     string
-}
-
-func (q *Queries) ObserveTemplate(ctx context.Context, arg ObserveTemplateParams) (int64, error) {
-	result, err := q.db.Exec(ctx, observeTemplate,
-		arg.State,
-		arg.Vcpus,
-		arg.MemoryBytes,
-		arg.DiskBytes,
-		arg.Digest,
-		arg.Progress,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.Template,
 	)
 	if err != nil {
 		return 0, err

@@ -167,12 +167,18 @@ func (q *Queries) SandboxOperation(ctx context.Context, arg SandboxOperationPara
 }
 
 const templateOperation = `-- name: TemplateOperation :one
-SELECT id FROM operations WHERE template = $1::text
+SELECT id, status FROM operations WHERE template = $1::text ORDER BY created_at DESC, id DESC LIMIT 1
 `
 
-func (q *Queries) TemplateOperation(ctx context.Context, template string) (string, error) {
+type TemplateOperationRow struct {
+	ID     string
+	Status string
+}
+
+// The newest one.
+func (q *Queries) TemplateOperation(ctx context.Context, template string) (TemplateOperationRow, error) {
 	row := q.db.QueryRow(ctx, templateOperation, template)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+	var i TemplateOperationRow
+	err := row.Scan(&i.ID, &i.Status)
+	return i, err
 }

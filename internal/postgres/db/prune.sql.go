@@ -73,7 +73,7 @@ func (q *Queries) PruneSandboxes(ctx context.Context, arg PruneSandboxesParams) 
 const pruneTemplates = `-- name: PruneTemplates :execrows
 DELETE FROM templates WHERE id IN (
     SELECT t.id FROM templates t
-    WHERE t.superseded_at < now() - $1::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
+    WHERE coalesce(t.deleted_at, t.superseded_at) < now() - $1::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
     LIMIT $2
 )
 `
@@ -83,9 +83,33 @@ type PruneTemplatesParams struct {
 	MaxRows int32
 }
 
-// Those whose name another has taken; their operations go with them.
+// Those that were deleted, or replaced after they failed, and that no sandbox's record names; all that belongs to them goes with them.
 func (q *Queries) PruneTemplates(ctx context.Context, arg PruneTemplatesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, pruneTemplates, arg.Kept, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const pruneUploads = `-- name: PruneUploads :execrows
+DELETE FROM uploads WHERE id IN (
+    SELECT u.id FROM uploads u
+    WHERE u.created_at < now() - $1::interval AND NOT EXISTS (
+        SELECT 1 FROM template_uploads x JOIN templates t ON t.id = x.template LEFT JOIN template_status st ON st.template = t.id
+        WHERE x.upload = u.id AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building')
+    LIMIT $2
+)
+`
+
+type PruneUploadsParams struct {
+	Kept    time.Duration
+	MaxRows int32
+}
+
+// One that a build uses stays until that has ended.
+func (q *Queries) PruneUploads(ctx context.Context, arg PruneUploadsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneUploads, arg.Kept, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}

@@ -10,95 +10,460 @@ import (
 	"time"
 )
 
-const insertTemplate = `-- name: InsertTemplate :execrows
-INSERT INTO templates (id, project, name, recipe, node, vcpus, memory_bytes, disk_bytes)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-ON CONFLICT (project, name) WHERE superseded_at IS NULL DO NOTHING
+const aliasOf = `-- name: AliasOf :one
+SELECT name FROM template_aliases WHERE project = $1 AND alias = $2
 `
 
-type InsertTemplateParams struct {
-	ID          string
-	Project     string
-	Name        string
-	Recipe      string
-	Node        string
-	Vcpus       int32
-	MemoryBytes int64
-	DiskBytes   int64
+type AliasOfParams struct {
+	Project string
+	Alias   string
 }
 
-func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) (int64, error) {
-	result, err := q.db.Exec(ctx, insertTemplate,
-		arg.ID,
-		arg.Project,
-		arg.Name,
-		arg.Recipe,
-		arg.Node,
-		arg.Vcpus,
-		arg.MemoryBytes,
-		arg.DiskBytes,
-	)
+func (q *Queries) AliasOf(ctx context.Context, arg AliasOfParams) (string, error) {
+	row := q.db.QueryRow(ctx, aliasOf, arg.Project, arg.Alias)
+	var name string
+	err := row.Scan(&name)
+	return name, err
+}
+
+const claimName = `-- name: ClaimName :exec
+INSERT INTO template_names (project, name, template) SELECT t.project, t.name, t.id FROM templates t WHERE t.id = $1
+ON CONFLICT (project, name) DO UPDATE SET template = excluded.template
+WHERE EXISTS (SELECT 1 FROM template_status st WHERE st.template = template_names.template AND st.state = 'failed')
+`
+
+// The name of a template whose build begins: it takes one that means nothing, or a version that failed.
+func (q *Queries) ClaimName(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, claimName, template)
+	return err
+}
+
+const claimTags = `-- name: ClaimTags :exec
+INSERT INTO template_tags (project, name, tag, template)
+SELECT t.project, t.name, unnest(t.wanted_tags), t.id FROM templates t WHERE t.id = $1
+ON CONFLICT (project, name, tag) DO UPDATE SET template = excluded.template
+WHERE EXISTS (SELECT 1 FROM template_status st WHERE st.template = template_tags.template AND st.state = 'failed')
+`
+
+func (q *Queries) ClaimTags(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, claimTags, template)
+	return err
+}
+
+const countAliases = `-- name: CountAliases :one
+SELECT count(*) FROM template_aliases WHERE project = $1 AND name = $2
+`
+
+type CountAliasesParams struct {
+	Project string
+	Name    string
+}
+
+func (q *Queries) CountAliases(ctx context.Context, arg CountAliasesParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countAliases, arg.Project, arg.Name)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countTags = `-- name: CountTags :one
+SELECT count(*) FROM template_tags WHERE project = $1 AND name = $2
+`
+
+type CountTagsParams struct {
+	Project string
+	Name    string
+}
+
+// Of all versions of a name.
+func (q *Queries) CountTags(ctx context.Context, arg CountTagsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countTags, arg.Project, arg.Name)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countTemplates = `-- name: CountTemplates :one
+SELECT count(*) FROM templates WHERE project = $1 AND superseded_at IS NULL AND deleted_at IS NULL
+`
+
+func (q *Queries) CountTemplates(ctx context.Context, project string) (int64, error) {
+	row := q.db.QueryRow(ctx, countTemplates, project)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deleteAlias = `-- name: DeleteAlias :execrows
+DELETE FROM template_aliases WHERE project = $1 AND name = $2 AND alias = $3
+`
+
+type DeleteAliasParams struct {
+	Project string
+	Name    string
+	Alias   string
+}
+
+func (q *Queries) DeleteAlias(ctx context.Context, arg DeleteAliasParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteAlias, arg.Project, arg.Name, arg.Alias)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const lockTemplate = `-- name: LockTemplate :one
-SELECT t.id, coalesce(st.state, 'building')::text AS state
-FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = $1 AND t.name = $2 AND t.superseded_at IS NULL FOR UPDATE OF t
+const deleteTag = `-- name: DeleteTag :execrows
+DELETE FROM template_tags WHERE project = $1 AND name = $2 AND tag = $3
 `
 
-type LockTemplateParams struct {
+type DeleteTagParams struct {
+	Project string
+	Name    string
+	Tag     string
+}
+
+func (q *Queries) DeleteTag(ctx context.Context, arg DeleteTagParams) (int64, error) {
+	result, err := q.db.Exec(ctx, deleteTag, arg.Project, arg.Name, arg.Tag)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const dropAliases = `-- name: DropAliases :exec
+DELETE FROM template_aliases a USING templates d WHERE d.id = $1 AND a.project = d.project AND a.name = d.name AND NOT EXISTS (
+    SELECT 1 FROM templates t WHERE t.project = d.project AND t.name = d.name AND t.superseded_at IS NULL AND t.deleted_at IS NULL)
+`
+
+// Those of a name that no version has any more.
+func (q *Queries) DropAliases(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, dropAliases, template)
+	return err
+}
+
+const dropNames = `-- name: DropNames :exec
+DELETE FROM template_names WHERE template = $1
+`
+
+func (q *Queries) DropNames(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, dropNames, template)
+	return err
+}
+
+const dropTags = `-- name: DropTags :exec
+DELETE FROM template_tags WHERE template = $1
+`
+
+func (q *Queries) DropTags(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, dropTags, template)
+	return err
+}
+
+const holdTemplate = `-- name: HoldTemplate :one
+SELECT id FROM templates WHERE id = $1 AND deleted_at IS NULL FOR KEY SHARE
+`
+
+// Keeps a template from being deleted until the end of the transaction. No row: it is deleted.
+func (q *Queries) HoldTemplate(ctx context.Context, id string) (string, error) {
+	row := q.db.QueryRow(ctx, holdTemplate, id)
+	var id_2 string
+	err := row.Scan(&id_2)
+	return id_2, err
+}
+
+const inheritNames = `-- name: InheritNames :exec
+UPDATE template_names SET template = $1 WHERE template = ANY($2::text[])
+`
+
+type InheritNamesParams struct {
+	Template   string
+	Superseded []string
+}
+
+func (q *Queries) InheritNames(ctx context.Context, arg InheritNamesParams) error {
+	_, err := q.db.Exec(ctx, inheritNames, arg.Template, arg.Superseded)
+	return err
+}
+
+const inheritTags = `-- name: InheritTags :exec
+UPDATE template_tags SET template = $1 WHERE template = ANY($2::text[])
+`
+
+type InheritTagsParams struct {
+	Template   string
+	Superseded []string
+}
+
+func (q *Queries) InheritTags(ctx context.Context, arg InheritTagsParams) error {
+	_, err := q.db.Exec(ctx, inheritTags, arg.Template, arg.Superseded)
+	return err
+}
+
+const insertAlias = `-- name: InsertAlias :exec
+INSERT INTO template_aliases (project, alias, name) VALUES ($1, $2, $3)
+`
+
+type InsertAliasParams struct {
+	Project string
+	Alias   string
+	Name    string
+}
+
+func (q *Queries) InsertAlias(ctx context.Context, arg InsertAliasParams) error {
+	_, err := q.db.Exec(ctx, insertAlias, arg.Project, arg.Alias, arg.Name)
+	return err
+}
+
+const insertTemplate = `-- name: InsertTemplate :exec
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build, content_hash, source, base, wanted_tags)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+`
+
+type InsertTemplateParams struct {
+	ID          string
+	Project     string
+	Name        string
+	Node        string
+	Vcpus       int32
+	MemoryBytes int64
+	DiskBytes   int64
+	Build       []byte
+	ContentHash []byte
+	Source      string
+	Base        *string
+	WantedTags  []string
+}
+
+func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) error {
+	_, err := q.db.Exec(ctx, insertTemplate,
+		arg.ID,
+		arg.Project,
+		arg.Name,
+		arg.Node,
+		arg.Vcpus,
+		arg.MemoryBytes,
+		arg.DiskBytes,
+		arg.Build,
+		arg.ContentHash,
+		arg.Source,
+		arg.Base,
+		arg.WantedTags,
+	)
+	return err
+}
+
+const lockName = `-- name: LockName :exec
+SELECT pg_advisory_xact_lock(hashtextextended($1::text || '/' || $2::text, 0))
+`
+
+type LockNameParams struct {
 	Project string
 	Name    string
 }
 
+// Until the end of the transaction nobody else changes what a project's name, its tags or an alias of that name mean.
+func (q *Queries) LockName(ctx context.Context, arg LockNameParams) error {
+	_, err := q.db.Exec(ctx, lockName, arg.Project, arg.Name)
+	return err
+}
+
+const lockTemplate = `-- name: LockTemplate :one
+SELECT t.id, t.name, t.node, (t.deleted_at IS NOT NULL)::boolean AS deleted, (t.superseded_at IS NOT NULL)::boolean AS superseded
+FROM templates t WHERE t.project = $1 AND t.id = $2 FOR UPDATE
+`
+
+type LockTemplateParams struct {
+	Project string
+	ID      string
+}
+
 type LockTemplateRow struct {
-	ID    string
-	State string
+	ID         string
+	Name       string
+	Node       string
+	Deleted    bool
+	Superseded bool
 }
 
 func (q *Queries) LockTemplate(ctx context.Context, arg LockTemplateParams) (LockTemplateRow, error) {
-	row := q.db.QueryRow(ctx, lockTemplate, arg.Project, arg.Name)
+	row := q.db.QueryRow(ctx, lockTemplate, arg.Project, arg.ID)
 	var i LockTemplateRow
-	err := row.Scan(&i.ID, &i.State)
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.Node,
+		&i.Deleted,
+		&i.Superseded,
+	)
 	return i, err
 }
 
-const supersedeTemplate = `-- name: SupersedeTemplate :exec
-UPDATE templates SET superseded_at = now() WHERE id = $1
+const markTemplateDeleted = `-- name: MarkTemplateDeleted :exec
+UPDATE templates SET deleted_at = now() WHERE id = $1
 `
 
-func (q *Queries) SupersedeTemplate(ctx context.Context, id string) error {
-	_, err := q.db.Exec(ctx, supersedeTemplate, id)
+func (q *Queries) MarkTemplateDeleted(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, markTemplateDeleted, id)
+	return err
+}
+
+const nameInUse = `-- name: NameInUse :one
+SELECT EXISTS (SELECT 1 FROM templates WHERE project = $1 AND name = $2 AND superseded_at IS NULL AND deleted_at IS NULL)
+`
+
+type NameInUseParams struct {
+	Project string
+	Name    string
+}
+
+// Whether any version has it as its name.
+func (q *Queries) NameInUse(ctx context.Context, arg NameInUseParams) (bool, error) {
+	row := q.db.QueryRow(ctx, nameInUse, arg.Project, arg.Name)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}
+
+const newestVersion = `-- name: NewestVersion :one
+SELECT t.id, t.content_hash, coalesce(st.state, 'building')::text AS state
+FROM templates t LEFT JOIN template_status st ON st.template = t.id
+WHERE t.project = $1 AND t.name = $2 AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') <> 'failed'
+ORDER BY t.created_at DESC, t.id DESC LIMIT 1 FOR UPDATE OF t
+`
+
+type NewestVersionParams struct {
+	Project string
+	Name    string
+}
+
+type NewestVersionRow struct {
+	ID          string
+	ContentHash []byte
+	State       string
+}
+
+// The newest version of a name that hasn't failed.
+func (q *Queries) NewestVersion(ctx context.Context, arg NewestVersionParams) (NewestVersionRow, error) {
+	row := q.db.QueryRow(ctx, newestVersion, arg.Project, arg.Name)
+	var i NewestVersionRow
+	err := row.Scan(&i.ID, &i.ContentHash, &i.State)
+	return i, err
+}
+
+const setTag = `-- name: SetTag :exec
+INSERT INTO template_tags (project, name, tag, template) SELECT t.project, t.name, $1, t.id FROM templates t WHERE t.id = $2
+ON CONFLICT (project, name, tag) DO UPDATE SET template = excluded.template
+`
+
+type SetTagParams struct {
+	Tag      string
+	Template string
+}
+
+func (q *Queries) SetTag(ctx context.Context, arg SetTagParams) error {
+	_, err := q.db.Exec(ctx, setTag, arg.Tag, arg.Template)
+	return err
+}
+
+const supersedeFailed = `-- name: SupersedeFailed :many
+UPDATE templates t SET superseded_at = now() FROM template_status st
+WHERE st.template = t.id AND st.state = 'failed' AND t.project = $1 AND t.name = $2 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+    AND (st.ready_at IS NULL OR t.content_hash = $3)
+RETURNING t.id
+`
+
+type SupersedeFailedParams struct {
+	Project     string
+	Name        string
+	ContentHash []byte
+}
+
+// Those versions of a name that another build replaces: their build failed, and they were never ready or are of the same content.
+func (q *Queries) SupersedeFailed(ctx context.Context, arg SupersedeFailedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, supersedeFailed, arg.Project, arg.Name, arg.ContentHash)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const takeName = `-- name: TakeName :exec
+INSERT INTO template_names (project, name, template)
+SELECT t.project, t.name, t.id FROM templates t WHERE t.id = $1 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+ON CONFLICT (project, name) DO UPDATE SET template = excluded.template
+WHERE (SELECT o.created_at FROM templates o WHERE o.id = template_names.template)
+    <= (SELECT m.created_at FROM templates m WHERE m.id = excluded.template)
+`
+
+// The name of a template that is ready: it takes it from an older version.
+func (q *Queries) TakeName(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, takeName, template)
+	return err
+}
+
+const takeTags = `-- name: TakeTags :exec
+INSERT INTO template_tags (project, name, tag, template)
+SELECT t.project, t.name, unnest(t.wanted_tags), t.id FROM templates t WHERE t.id = $1 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+ON CONFLICT (project, name, tag) DO UPDATE SET template = excluded.template
+WHERE (SELECT o.created_at FROM templates o WHERE o.id = template_tags.template)
+    <= (SELECT m.created_at FROM templates m WHERE m.id = excluded.template)
+`
+
+func (q *Queries) TakeTags(ctx context.Context, template string) error {
+	_, err := q.db.Exec(ctx, takeTags, template)
 	return err
 }
 
 const template = `-- name: Template :one
-SELECT t.id, t.project, t.name, t.recipe, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.created_at,
+    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
+    ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
+        WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
+    EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message
+    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env, st.run_as, st.workdir
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = $1 AND (t.id = $2 OR t.name = $2 AND t.superseded_at IS NULL)
+WHERE t.project = $1 AND t.deleted_at IS NULL AND t.id = CASE
+    WHEN $2::text <> '' THEN $2::text
+    WHEN $3::text = '' THEN (SELECT n.template FROM template_names n WHERE n.project = $1 AND n.name = coalesce(
+        (SELECT a.name FROM template_aliases a WHERE a.project = $1 AND a.alias = $4::text), $4::text))
+    ELSE (SELECT g.template FROM template_tags g WHERE g.project = $1 AND g.tag = $3::text AND g.name = coalesce(
+        (SELECT a.name FROM template_aliases a WHERE a.project = $1 AND a.alias = $4::text), $4::text))
+    END
 `
 
 type TemplateParams struct {
-	Project  string
-	NameOrID string
+	Project string
+	ID      string
+	Tag     string
+	Name    string
 }
 
 type TemplateRow struct {
 	ID                string
 	Project           string
 	Name              string
-	Recipe            string
 	Node              string
 	Vcpus             int32
 	MemoryBytes       int64
 	DiskBytes         int64
+	Source            string
 	CreatedAt         time.Time
+	Tags              []string
+	Aliases           []string
+	Named             bool
 	State             *string
 	ActualVcpus       *int32
 	ActualMemoryBytes *int64
@@ -107,21 +472,34 @@ type TemplateRow struct {
 	Progress          *string
 	ErrorCode         *string
 	ErrorMessage      *string
+	FailedStep        *int32
+	Env               []byte
+	RunAs             *string
+	Workdir           *string
 }
 
+// By id; else by name, else by name and tag. An alias stands for its name.
 func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow, error) {
-	row := q.db.QueryRow(ctx, template, arg.Project, arg.NameOrID)
+	row := q.db.QueryRow(ctx, template,
+		arg.Project,
+		arg.ID,
+		arg.Tag,
+		arg.Name,
+	)
 	var i TemplateRow
 	err := row.Scan(
 		&i.ID,
 		&i.Project,
 		&i.Name,
-		&i.Recipe,
 		&i.Node,
 		&i.Vcpus,
 		&i.MemoryBytes,
 		&i.DiskBytes,
+		&i.Source,
 		&i.CreatedAt,
+		&i.Tags,
+		&i.Aliases,
+		&i.Named,
 		&i.State,
 		&i.ActualVcpus,
 		&i.ActualMemoryBytes,
@@ -130,16 +508,66 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 		&i.Progress,
 		&i.ErrorCode,
 		&i.ErrorMessage,
+		&i.FailedStep,
+		&i.Env,
+		&i.RunAs,
+		&i.Workdir,
 	)
 	return i, err
 }
 
+const templateBuild = `-- name: TemplateBuild :one
+SELECT build, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
+`
+
+type TemplateBuildRow struct {
+	Build       []byte
+	Vcpus       int32
+	MemoryBytes int64
+	DiskBytes   int64
+}
+
+func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRow, error) {
+	row := q.db.QueryRow(ctx, templateBuild, id)
+	var i TemplateBuildRow
+	err := row.Scan(
+		&i.Build,
+		&i.Vcpus,
+		&i.MemoryBytes,
+		&i.DiskBytes,
+	)
+	return i, err
+}
+
+const templateUsers = `-- name: TemplateUsers :one
+SELECT (SELECT count(*) FROM sandboxes s WHERE s.template = $1::text AND s.desired <> 'deleted') AS sandboxes,
+    (SELECT count(*) FROM templates t LEFT JOIN template_status st ON st.template = t.id
+        WHERE t.base = $1::text AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds
+`
+
+type TemplateUsersRow struct {
+	Sandboxes int64
+	Builds    int64
+}
+
+// What keeps a template from being deleted.
+func (q *Queries) TemplateUsers(ctx context.Context, template string) (TemplateUsersRow, error) {
+	row := q.db.QueryRow(ctx, templateUsers, template)
+	var i TemplateUsersRow
+	err := row.Scan(&i.Sandboxes, &i.Builds)
+	return i, err
+}
+
 const templates = `-- name: Templates :many
-SELECT t.id, t.project, t.name, t.recipe, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.created_at,
+    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
+    ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
+        WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
+    EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message
+    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env, st.run_as, st.workdir
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = $1 AND t.superseded_at IS NULL
+WHERE t.project = $1 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND ($2::timestamptz IS NULL OR (t.created_at, t.id) < ($2::timestamptz, $3::text))
 ORDER BY t.created_at DESC, t.id DESC
 LIMIT $4
@@ -156,12 +584,15 @@ type TemplatesRow struct {
 	ID                string
 	Project           string
 	Name              string
-	Recipe            string
 	Node              string
 	Vcpus             int32
 	MemoryBytes       int64
 	DiskBytes         int64
+	Source            string
 	CreatedAt         time.Time
+	Tags              []string
+	Aliases           []string
+	Named             bool
 	State             *string
 	ActualVcpus       *int32
 	ActualMemoryBytes *int64
@@ -170,9 +601,13 @@ type TemplatesRow struct {
 	Progress          *string
 	ErrorCode         *string
 	ErrorMessage      *string
+	FailedStep        *int32
+	Env               []byte
+	RunAs             *string
+	Workdir           *string
 }
 
-// Newest first.
+// Newest first, without those that are deleted or replaced.
 func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]TemplatesRow, error) {
 	rows, err := q.db.Query(ctx, templates,
 		arg.Project,
@@ -191,12 +626,15 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 			&i.ID,
 			&i.Project,
 			&i.Name,
-			&i.Recipe,
 			&i.Node,
 			&i.Vcpus,
 			&i.MemoryBytes,
 			&i.DiskBytes,
+			&i.Source,
 			&i.CreatedAt,
+			&i.Tags,
+			&i.Aliases,
+			&i.Named,
 			&i.State,
 			&i.ActualVcpus,
 			&i.ActualMemoryBytes,
@@ -205,6 +643,10 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 			&i.Progress,
 			&i.ErrorCode,
 			&i.ErrorMessage,
+			&i.FailedStep,
+			&i.Env,
+			&i.RunAs,
+			&i.Workdir,
 		); err != nil {
 			return nil, err
 		}
@@ -214,4 +656,18 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 		return nil, err
 	}
 	return items, nil
+}
+
+const wantTags = `-- name: WantTags :exec
+UPDATE templates SET wanted_tags = (SELECT array_agg(DISTINCT w) FROM unnest(wanted_tags || $1::text[]) w) WHERE id = $2
+`
+
+type WantTagsParams struct {
+	Tags []string
+	ID   string
+}
+
+func (q *Queries) WantTags(ctx context.Context, arg WantTagsParams) error {
+	_, err := q.db.Exec(ctx, wantTags, arg.Tags, arg.ID)
+	return err
 }

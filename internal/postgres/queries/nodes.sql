@@ -19,12 +19,6 @@ LEFT JOIN execution_status st ON st.execution = e.id
 WHERE e.node = @node AND (st.state IS NULL OR st.state <> 'gone')
 ORDER BY e.created_at, e.id;
 
--- name: NodeTemplates :many
-SELECT t.id, t.recipe, t.vcpus, t.memory_bytes, t.disk_bytes, st.state, st.vcpus AS actual_vcpus,
-    st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes, st.digest, st.progress
-FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.node = @node AND t.superseded_at IS NULL ORDER BY t.created_at, t.id;
-
 -- name: ObserveExecution :execrows
 -- What is final stays: running may become anything, failed and lost only gone.
 INSERT INTO execution_status (execution, state, error_code, error_message, since)
@@ -33,12 +27,3 @@ ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coale
     error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
 WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
     OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone');
-
--- name: ObserveTemplate :execrows
-INSERT INTO template_status (template, state, vcpus, memory_bytes, disk_bytes, digest, progress, error_code, error_message)
-SELECT t.id, @state::text, @vcpus::integer, @memory_bytes::bigint, @disk_bytes::bigint, @digest::text, @progress::text, sqlc.narg('error_code')::text, sqlc.narg('error_message')::text
-FROM templates t WHERE t.id = @template
-ON CONFLICT (template) DO UPDATE SET state = excluded.state, vcpus = excluded.vcpus, memory_bytes = excluded.memory_bytes,
-    disk_bytes = excluded.disk_bytes, digest = excluded.digest, progress = excluded.progress, error_code = excluded.error_code,
-    error_message = excluded.error_message, observed_at = now()
-WHERE template_status.state <> 'failed';

@@ -12,7 +12,8 @@ FROM operations WHERE project = @project AND id = @id;
 SELECT id FROM operations WHERE sandbox = @sandbox::text AND kind = @kind;
 
 -- name: TemplateOperation :one
-SELECT id FROM operations WHERE template = @template::text;
+-- The newest one.
+SELECT id, status FROM operations WHERE template = @template::text ORDER BY created_at DESC, id DESC LIMIT 1;
 
 -- name: EndSandboxOperation :many
 -- Ends it if it runs; one that has ended keeps its end.

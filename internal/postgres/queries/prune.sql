@@ -16,9 +16,19 @@ DELETE FROM sandboxes WHERE id IN (
 );
 
 -- name: PruneTemplates :execrows
--- Those whose name another has taken; their operations go with them.
+-- Those that were deleted, or replaced after they failed, and that no sandbox's record names; all that belongs to them goes with them.
 DELETE FROM templates WHERE id IN (
     SELECT t.id FROM templates t
-    WHERE t.superseded_at < now() - @kept::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
+    WHERE coalesce(t.deleted_at, t.superseded_at) < now() - @kept::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
+    LIMIT @max_rows
+);
+
+-- name: PruneUploads :execrows
+-- One that a build uses stays until that has ended.
+DELETE FROM uploads WHERE id IN (
+    SELECT u.id FROM uploads u
+    WHERE u.created_at < now() - @kept::interval AND NOT EXISTS (
+        SELECT 1 FROM template_uploads x JOIN templates t ON t.id = x.template LEFT JOIN template_status st ON st.template = t.id
+        WHERE x.upload = u.id AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building')
     LIMIT @max_rows
 );

@@ -1,0 +1,69 @@
+package record
+
+// Build is what a template is made of. It's kept as JSON, and its hash in part decides whether two templates are the same: a field that is
+// added must be left out when it's empty.
+type Build struct {
+	Source       Source   `json:"source"`
+	Steps        []Step   `json:"steps,omitempty"`
+	StartCommand string   `json:"start_command,omitempty"` // runs in the snapshot
+	ReadyCheck   string   `json:"ready_check,omitempty"`   // must exit with 0 before the snapshot is taken
+	Defaults     Defaults `json:"defaults,omitzero"`       // above what the source says
+	NoCache      bool     `json:"no_cache,omitempty"`
+}
+
+// BuildOrder is what a node needs to know to build a template.
+type BuildOrder struct {
+	Template string // tpl_…
+	Shape    Shape
+	Build    Build
+}
+
+// Source is what a template's file system is made of. Exactly one of its fields is set.
+type Source struct {
+	Recipe   string  `json:"recipe,omitempty"`
+	Debian   *Debian `json:"debian,omitempty"`
+	Image    string  `json:"image,omitempty"`    // an OCI reference
+	Archive  string  `json:"archive,omitempty"`  // an upload: OCI layout or docker save
+	Rootfs   string  `json:"rootfs,omitempty"`   // an upload: tar
+	Template string  `json:"template,omitempty"` // tpl_…
+}
+
+// Debian is a suite of Debian with packages beyond its minimum.
+type Debian struct {
+	Suite    string   `json:"suite"`
+	Packages []string `json:"packages,omitempty"`
+}
+
+// Step is one layer above the source. Exactly one of its fields is set.
+type Step struct {
+	Run  string    `json:"run,omitempty"`
+	Copy *Copy     `json:"copy,omitempty"`
+	Set  *Defaults `json:"set,omitempty"`
+}
+
+// Copy unpacks an upload, a tar archive, into a directory.
+type Copy struct {
+	Upload string `json:"upload"`
+	To     string `json:"to"`
+	Owner  string `json:"owner,omitempty"`
+}
+
+// Uploads are the ids of the uploads that a build uses, each once, in their order of use.
+func (b Build) Uploads() []string {
+	var out []string
+	seen := map[string]bool{"": true}
+	add := func(id string) {
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	add(b.Source.Archive)
+	add(b.Source.Rootfs)
+	for _, s := range b.Steps {
+		if s.Copy != nil {
+			add(s.Copy.Upload)
+		}
+	}
+	return out
+}

@@ -1,0 +1,101 @@
+// Package uploads lets clients bring bytes to a node for a template's build. Creating one writes where they go and issues a token for them;
+// the edge turns the token into the upload, and streams the bytes to the node.
+package uploads
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"regexp"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// MaxBytes bounds an upload.
+const MaxBytes = 16 << 30
+
+// Store keeps uploads.
+type Store interface {
+	CreateUpload(ctx context.Context, n record.NewUpload) (expires time.Time, err error)
+	Upload(ctx context.Context, id string) (record.Upload, error)
+}
+
+// Uploads are the uploads of all projects.
+type Uploads struct {
+	store   Store
+	node    string // that takes them
+	edgeURL string
+}
+
+// New returns the uploads in a store; node takes new ones, which clients send to edgeURL.
+func New(store Store, node, edgeURL string) *Uploads {
+	return &Uploads{store: store, node: node, edgeURL: edgeURL}
+}
+
+// Ticket is a new upload with its token. It's shown once.
+type Ticket struct {
+	ID        string
+	URL       string // where the bytes are PUT
+	Token     string
+	ExpiresAt time.Time
+}
+
+var (
+	tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+	tokenRE       = regexp.MustCompile(`^spaceupl_[a-z2-7]{52}$`)
+	digestRE      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// Create writes an upload and issues its token. A digest, if one is given, is checked when the bytes are there.
+func (u *Uploads) Create(ctx context.Context, project string, digest *string) (Ticket, error) {
+	n := record.NewUpload{ID: space.NewID(space.PrefixUpload), Project: project, Node: u.node}
+	if digest != nil {
+		if !digestRE.MatchString(*digest) {
+			return Ticket{}, space.FieldErrorf("sha256", "%q is not a SHA-256 in lower-case hexadecimal: 64 digits", space.Clip(*digest))
+		}
+		n.SHA256 = *digest
+	}
+	token := newToken()
+	n.Token = sha256.Sum256([]byte(token))
+	expires, err := u.store.CreateUpload(ctx, n)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return Ticket{ID: n.ID, URL: u.edgeURL + "/v1/uploads/" + n.ID, Token: token, ExpiresAt: expires}, nil
+}
+
+// newToken is spaceupl_ and 256 bits.
+func newToken() string {
+	var b [32]byte
+	rand.Read(b[:])
+	return "spaceupl_" + tokenEncoding.EncodeToString(b[:])
+}
+
+// Resolve turns a token into the upload that it opens.
+//
+// Errors: unauthenticated (no such upload, or another token than its own), token_expired.
+func (u *Uploads) Resolve(ctx context.Context, id, token string) (record.Upload, error) {
+	invalid := space.Errorf(space.CodeUnauthenticated, "the upload token isn't valid for this upload")
+	if space.CheckID(space.PrefixUpload, id) != nil || !tokenRE.MatchString(token) {
+		return record.Upload{}, invalid
+	}
+	found, err := u.store.Upload(ctx, id)
+	if space.CodeOf(err) == space.CodeNotFound {
+		return record.Upload{}, invalid
+	}
+	if err != nil {
+		return record.Upload{}, err
+	}
+	hash := sha256.Sum256([]byte(token))
+	switch {
+	case subtle.ConstantTimeCompare(hash[:], found.Token[:]) != 1:
+		return record.Upload{}, invalid
+	case found.Expired:
+		return record.Upload{}, space.Errorf(space.CodeTokenExpired, "the upload token has expired: create another upload")
+	}
+	return found, nil
+}

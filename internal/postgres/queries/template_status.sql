@@ -1,0 +1,25 @@
+-- name: NodeTemplates :many
+-- The templates that a node should have, with what was recorded of them. One that failed is final.
+SELECT t.id, st.state, st.vcpus, st.memory_bytes, st.disk_bytes, st.digest, st.progress, st.failed_step, l.newest, l.newest_at
+FROM templates t
+LEFT JOIN template_status st ON st.template = t.id
+LEFT JOIN template_logs l ON l.template = t.id
+WHERE t.node = @node AND t.superseded_at IS NULL AND t.deleted_at IS NULL ORDER BY t.created_at, t.id;
+
+-- name: ObserveTemplate :many
+-- A failure is final. No row: nothing was written; else whether it is ready for the first time.
+INSERT INTO template_status (template, state, vcpus, memory_bytes, disk_bytes, digest, progress, error_code, error_message, failed_step,
+    env, run_as, workdir, ready_at)
+SELECT t.id, @state::text, @vcpus::integer, @memory_bytes::bigint, @disk_bytes::bigint, @digest::text, @progress::text,
+    sqlc.narg('error_code')::text, sqlc.narg('error_message')::text, @failed_step::integer, @env::jsonb, @run_as::text, @workdir::text,
+    CASE WHEN @state::text = 'ready' THEN now() END
+FROM templates t WHERE t.id = @template AND t.deleted_at IS NULL AND t.superseded_at IS NULL
+ON CONFLICT (template) DO UPDATE SET state = excluded.state, vcpus = excluded.vcpus, memory_bytes = excluded.memory_bytes,
+    disk_bytes = excluded.disk_bytes, digest = excluded.digest, progress = excluded.progress, error_code = excluded.error_code,
+    error_message = excluded.error_message, failed_step = excluded.failed_step, observed_at = now(),
+    env = CASE excluded.state WHEN 'ready' THEN excluded.env ELSE template_status.env END,
+    run_as = CASE excluded.state WHEN 'ready' THEN excluded.run_as ELSE template_status.run_as END,
+    workdir = CASE excluded.state WHEN 'ready' THEN excluded.workdir ELSE template_status.workdir END,
+    ready_at = coalesce(template_status.ready_at, excluded.ready_at)
+WHERE template_status.state <> 'failed'
+RETURNING coalesce(ready_at = now(), false)::boolean AS first_ready;

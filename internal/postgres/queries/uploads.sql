@@ -1,0 +1,19 @@
+-- name: InsertUpload :one
+INSERT INTO uploads (id, project, node, token_hash, sha256, expires_at) VALUES (@id, @project, @node, @token_hash, @sha256, now() + @life::interval)
+RETURNING expires_at;
+
+-- name: LockUploads :exec
+SELECT pg_advisory_xact_lock(hashtextextended('uploads/' || @project::text, 0));
+
+-- name: CountUploads :one
+SELECT count(*) FROM uploads WHERE project = @project AND created_at > now() - @kept::interval;
+
+-- name: Upload :one
+SELECT id, project, node, token_hash, sha256, expires_at, (expires_at <= now())::boolean AS expired FROM uploads WHERE id = @id;
+
+-- name: HoldUploads :many
+-- Keeps a project's uploads from being pruned until the end of the transaction.
+SELECT id, sha256 FROM uploads WHERE project = @project AND id = ANY(@ids::text[]) AND created_at > now() - @kept::interval FOR KEY SHARE;
+
+-- name: InsertTemplateUploads :exec
+INSERT INTO template_uploads (template, upload) SELECT @template, unnest(@uploads::text[]);

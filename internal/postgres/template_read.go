@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// Template returns the project's template that a reference means; not_found if there's none. One that was replaced after it failed can
+// be read by its id for a day.
+func (s *Store) Template(ctx context.Context, project string, ref record.TemplateRef) (record.Template, error) {
+	var out record.Template
+	err := s.read(ctx, "read template", func(ctx context.Context, q *db.Queries) error {
+		row, err := q.Template(ctx, db.TemplateParams{Project: project, ID: ref.ID, Name: ref.Name, Tag: ref.Tag})
+		if err != nil {
+			return missing(err, "template")
+		}
+		out, err = template(row)
+		return err
+	})
+	return out, err
+}
+
+// Templates returns up to limit of a project's templates behind a position, newest first.
+func (s *Store) Templates(ctx context.Context, project string, after record.Position, limit int) ([]record.Template, error) {
+	p := db.TemplatesParams{Project: project, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
+	var out []record.Template
+	err := s.read(ctx, "list templates", func(ctx context.Context, q *db.Queries) error {
+		rows, err := q.Templates(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			one, err := template(db.TemplateRow(row))
+			if err != nil {
+				return err
+			}
+			out = append(out, one)
+		}
+		return nil
+	})
+	return out, err
+}
+
+func template(r db.TemplateRow) (record.Template, error) {
+	out := record.Template{
+		ID: r.ID, Project: r.Project, Name: r.Name, Named: r.Named, Tags: r.Tags, Aliases: r.Aliases, Source: r.Source, Node: r.Node,
+		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), State: record.TemplateBuilding, CreatedAt: r.CreatedAt,
+	}
+	if r.State == nil {
+		return out, nil
+	}
+	out.State = record.TemplateState(*r.State)
+	out.Digest, out.Progress = text(r.Digest), text(r.Progress)
+	out.Error, out.FailedStep = failure(r.ErrorCode, r.ErrorMessage), int(*r.FailedStep)
+	if out.State != record.TemplateReady {
+		return out, nil
+	}
+	out.Shape = shape(*r.ActualVcpus, *r.ActualMemoryBytes, *r.ActualDiskBytes)
+	var err error
+	out.Defaults, err = defaults(r.Env, r.RunAs, r.Workdir)
+	return out, err
+}
+
+// defaults reads what a template sets for its sessions; nothing of one that was never ready.
+func defaults(env []byte, user, workdir *string) (record.Defaults, error) {
+	out := record.Defaults{User: text(user), Workdir: text(workdir)}
+	if env == nil {
+		return out, nil
+	}
+	if err := json.Unmarshal(env, &out.Env); err != nil {
+		return record.Defaults{}, fmt.Errorf("read a template's environment: %w", err)
+	}
+	return out, nil
+}
+
+// BuildOrder returns what a template is to be built from; not_found if it isn't wanted any more.
+func (s *Store) BuildOrder(ctx context.Context, template string) (record.BuildOrder, error) {
+	out := record.BuildOrder{Template: template}
+	err := s.read(ctx, "read what template "+template+" is made of", func(ctx context.Context, q *db.Queries) error {
+		r, err := q.TemplateBuild(ctx, template)
+		if err != nil {
+			return missing(err, "template")
+		}
+		out.Shape = shape(r.Vcpus, r.MemoryBytes, r.DiskBytes)
+		return json.Unmarshal(r.Build, &out.Build)
+	})
+	return out, err
+}
