@@ -11,8 +11,19 @@ import (
 )
 
 // fillBase installs Debian with the recipe's packages, and the user.
-func fillBase(ctx context.Context, b build) error {
-	sources, err := machineSources("/")
+func fillBase(ctx context.Context, b *build) error {
+	if err := fillDebian(ctx, b); err != nil {
+		return err
+	}
+	return b.writeFiles(map[string]string{
+		"etc/sudoers.d/user": "user ALL=(ALL:ALL) NOPASSWD: ALL\n",
+		"etc/pip.conf":       "[global]\nbreak-system-packages = true\n", // a sandbox has no other Python to protect
+	})
+}
+
+// fillDebian installs a Debian with the recipe's packages, and a user without rights.
+func fillDebian(ctx context.Context, b *build) error {
+	sources, err := machineSources("/", b.recipe.suite)
 	if err != nil {
 		return err
 	}
@@ -28,11 +39,9 @@ func fillBase(ctx context.Context, b build) error {
 		lines.WriteString(s.guest().line() + "\n")
 	}
 	if err := b.writeFiles(map[string]string{
-		"etc/sudoers.d/user":          "user ALL=(ALL:ALL) NOPASSWD: ALL\n",
 		"etc/apt/sources.list":        lines.String(),
 		"etc/default/locale":          "LANG=C.UTF-8\n",
 		"etc/machine-id":              "",
-		"etc/pip.conf":                "[global]\nbreak-system-packages = true\n", // a sandbox has no other Python to protect
 		"etc/dpkg/dpkg.cfg.d/sandbox": dpkgConfig,
 	}); err != nil {
 		return err
@@ -48,10 +57,14 @@ path-include=/usr/share/doc/*/copyright
 path-exclude=/usr/share/locale/*
 `
 
+// userPackage has what adds users; a later Debian's apt brings it no more.
+const userPackage = "passwd"
+
 // bootstrap lets mmdebstrap make the tree from the machine's sources.
-func (b build) bootstrap(ctx context.Context, sources []source) error {
-	b.progress("installing Debian " + release + " with " + strings.Join(b.recipe.packages, ", "))
-	args := []string{"--mode=root", "--variant=apt", "--format=directory", "--quiet", "--include=" + strings.Join(b.recipe.packages, ","),
+func (b *build) bootstrap(ctx context.Context, sources []source) error {
+	b.progress(fmt.Sprintf("installing Debian %s with %s", b.recipe.suite, strings.Join(b.recipe.packages, ", ")))
+	packages := append([]string{userPackage}, b.recipe.packages...)
+	args := []string{"--mode=root", "--variant=apt", "--format=directory", "--quiet", "--include=" + strings.Join(packages, ","),
 		"--dpkgopt=force-unsafe-io",
 		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Languages "none"`}
 	for line := range strings.Lines(dpkgConfig) {
@@ -60,7 +73,7 @@ func (b build) bootstrap(ctx context.Context, sources []source) error {
 	for _, line := range machineAptOptions(ctx) {
 		args = append(args, "--aptopt="+line)
 	}
-	args = append(args, release, b.root)
+	args = append(args, b.recipe.suite, b.root)
 	for _, s := range sources {
 		args = append(args, s.line())
 	}
@@ -90,7 +103,7 @@ func machineAptOptions(ctx context.Context) []string {
 }
 
 // chroot runs a program of the tree in the tree.
-func (b build) chroot(ctx context.Context, name string, args ...string) error {
+func (b *build) chroot(ctx context.Context, name string, args ...string) error {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Env = "/", []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8"}
 	c.SysProcAttr = &syscall.SysProcAttr{Chroot: b.root}
@@ -99,7 +112,7 @@ func (b build) chroot(ctx context.Context, name string, args ...string) error {
 }
 
 // forget removes what matches patterns below the root, whole directories too.
-func (b build) forget(patterns ...string) error {
+func (b *build) forget(patterns ...string) error {
 	for _, p := range patterns {
 		paths, err := filepath.Glob(filepath.Join(b.root, p))
 		if err != nil {

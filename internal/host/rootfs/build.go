@@ -13,47 +13,81 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// build is one run of a recipe in the helper.
+// build is one run of an order in the helper.
 type build struct {
+	order    Order
 	recipe   Recipe
 	root     string // the tree that becomes the file system
+	disk     string // the image
 	progress func(line string)
+	result   Result
 }
 
-// The names in a build's directory.
-const (
-	rootName = "root"
-	DiskName = "disk.img"
-)
+// rootName is the name of the tree in a build's directory.
+const rootName = "root"
 
-// makeAll fills dir/root by the recipe, makes dir/disk.img of it, and removes the tree. Progress is told a line per step.
-func makeAll(ctx context.Context, r Recipe, dir string, progress func(string)) error {
-	b := build{recipe: r, root: filepath.Join(dir, rootName), progress: progress}
+// makeAll fills a tree by the order, makes disk.img of it, and removes the tree. Progress is told a line per step.
+func makeAll(ctx context.Context, o Order, progress func(string)) (Result, error) {
+	b := &build{order: o, root: filepath.Join(o.Dir, rootName), disk: filepath.Join(o.Dir, DiskName), progress: progress}
+	if err := b.all(ctx); err != nil {
+		return Result{}, err
+	}
+	return b.result, nil
+}
+
+func (b *build) all(ctx context.Context) error {
 	for _, step := range []func() error{
+		b.choose,
 		func() error { return os.Mkdir(b.root, 0o755) },
 		b.useMemory,
 		func() error { return os.Chmod(b.root, 0o755) }, // whatever the umask
-		func() error { return r.fill(ctx, b) },
-		func() error { return b.writeFiles(etcFiles()) },
-		func() error { return makeImage(ctx, b, filepath.Join(dir, DiskName)) },
+		func() error { return b.fill(ctx) },
+		func() error { return b.makeImage(ctx) },
 		b.removeTree,
 	} {
 		if err := step(); err != nil {
-			return fmt.Errorf("make the file system of %s: %w", r.Name, err)
+			return err
 		}
 	}
 	return nil
 }
 
-// A tree is made in memory if the machine has so much to spare: dpkg syncs after each file, which takes minutes on a disk.
+// choose finds the recipe of an order that has one.
+func (b *build) choose() (err error) {
+	switch {
+	case b.order.Recipe != "":
+		b.recipe, err = Find(b.order.Recipe)
+	case b.order.Debian.Suite != "":
+		if err := b.order.Debian.Check(); err != nil {
+			return err
+		}
+		b.recipe = debianRecipe(b.order.Debian)
+	}
+	return err
+}
+
+func (b *build) fill(ctx context.Context) error {
+	if b.order.foreign() {
+		return b.fillForeign(ctx)
+	}
+	if b.recipe.fill == nil {
+		return errors.New("the order has no source")
+	}
+	if err := b.recipe.fill(ctx, b); err != nil {
+		return err
+	}
+	return b.writeFiles(etcFiles())
+}
+
+// A recipe's tree is made in memory if the machine has so much to spare: dpkg syncs after each file, which takes minutes on a disk.
 const (
-	memoryNeeded = 2 * gib
-	memoryOption = "size=1g,mode=0755"
+	memoryNeeded = 4 * gib
+	memoryOption = "size=2g,mode=0755"
 )
 
 // useMemory mounts a file system in memory where the tree is going to be. The helper's mounts end with it.
-func (b build) useMemory() error {
-	if availableMemory() < memoryNeeded {
+func (b *build) useMemory() error {
+	if b.order.Recipe == "" || availableMemory() < memoryNeeded { // nobody knows how large others get
 		return nil
 	}
 	if err := unix.Mount("tmpfs", b.root, "tmpfs", 0, memoryOption); err != nil {
@@ -77,34 +111,16 @@ func availableMemory() int64 {
 	return 0
 }
 
-func (b build) removeTree() error {
-	if err := unix.Unmount(b.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: it's on the disk
+// removeTree removes the tree, and where the helper's view was put together.
+func (b *build) removeTree() error {
+	if err := unix.Unmount(b.root, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) { // it's on the disk
 		return err
 	}
-	return os.RemoveAll(b.root)
-}
-
-// makeImage makes an ext4 image of the tree: with a journal, without blocks reserved for root, and with nothing left for the guest's kernel to
-// initialise in the background, which each clone would do again.
-func makeImage(ctx context.Context, b build, path string) error {
-	b.progress("making the ext4 image")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Truncate(b.recipe.Size.DiskBytes); err != nil {
-		return err
-	}
-	args := []string{"-q", "-F", "-t", "ext4", "-m", "0", "-L", b.recipe.Name, "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"}
-	if b.recipe.Size.DiskBytes >= gib {
-		args = append(args, "-J", "size=16") // the default is four times that, all of it copied by a snapshot's first writes
-	}
-	return run(exec.CommandContext(ctx, "mke2fs", append(args, "-d", b.root, path)...))
+	return errors.Join(os.RemoveAll(b.root), os.RemoveAll(filepath.Join(b.order.Dir, viewName)))
 }
 
 // writeFiles writes files below the root, by their paths in it.
-func (b build) writeFiles(files map[string]string) error {
+func (b *build) writeFiles(files map[string]string) error {
 	root, err := os.OpenRoot(b.root)
 	if err != nil {
 		return err

@@ -1,15 +1,12 @@
 package rootfs
 
 import (
-	"bufio"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -22,12 +19,6 @@ const Subcommand = "make-rootfs"
 // helperTimeout is how long a helper may work: a slow archive over a slow line.
 const helperTimeout = 20 * time.Minute
 
-// The limits of what a helper's lines may be.
-const (
-	maxLine      = 4 << 10
-	progressMark = "progress: "
-)
-
 // Helper starts the helper.
 type Helper struct {
 	Program []string // the program that becomes the helper, and its first arguments; HelperMain gets the rest
@@ -36,85 +27,105 @@ type Helper struct {
 // Self is the helper of a program that calls HelperMain for Subcommand.
 func Self() Helper { return Helper{Program: []string{"/proc/self/exe", Subcommand}} }
 
-// Make lets a helper run a recipe, which leaves dir/disk.img. When ctx ends, or after 20 minutes, all of its processes are killed.
-func (h Helper) Make(ctx context.Context, r Recipe, dir string, progress func(string)) error {
+// What a helper is started for.
+const (
+	taskMake    = "make"
+	taskResolve = "resolve"
+	insideMark  = "inside-" // begins the task of a helper that is where it's to be
+)
+
+// Make lets a helper make a file system, which leaves disk.img in the order's directory. When ctx ends, or after 20 minutes, all of its
+// processes are killed. A *space.Error says what is wrong with the source.
+func (h Helper) Make(ctx context.Context, o Order, progress func(string)) (Result, error) {
+	r, err := h.run(ctx, taskMake, o, progress)
+	if err != nil {
+		return r, fmt.Errorf("make the file system of %s: %w", o, err)
+	}
+	return r, nil
+}
+
+// Resolve lets a helper ask a registry what the order's image is now. It leaves nothing.
+func (h Helper) Resolve(ctx context.Context, o Order) (Result, error) {
+	r, err := h.run(ctx, taskResolve, o, func(string) {})
+	if err != nil {
+		return r, fmt.Errorf("find out what %s is: %w", o, err)
+	}
+	return r, nil
+}
+
+func (h Helper) run(ctx context.Context, task string, o Order, progress func(string)) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
-	c := exec.CommandContext(ctx, h.Program[0], append(h.Program[1:], r.Name, strconv.FormatInt(r.Size.DiskBytes, 10), dir)...)
-	c.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+	order, err := json.Marshal(o)
+	if err != nil {
+		return Result{}, err
 	}
+	c := exec.CommandContext(ctx, h.Program[0], append(h.Program[1:], task, string(order))...)
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: o.namespaces()}
 	alive, err := c.StdinPipe() // open as long as this process lives: the helper ends itself when it closes
 	if err != nil {
-		return fmt.Errorf("start the helper: %w", err)
+		return Result{}, err
 	}
 	defer alive.Close()
 	out, err := c.StdoutPipe()
 	if err != nil {
-		return fmt.Errorf("start the helper: %w", err)
+		return Result{}, err
 	}
 	c.Stderr = c.Stdout
 	if err := c.Start(); err != nil {
-		return fmt.Errorf("start the helper: %w", err)
+		return Result{}, fmt.Errorf("start the helper: %w", err)
 	}
-	last := relay(out, progress)
-	if err := c.Wait(); err != nil {
-		return fmt.Errorf("make the file system of %s: %w", r.Name, cause(ctx, err, last))
+	s := listen(out, progress)
+	err = c.Wait()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Result{}, context.Cause(ctx)
+	case err != nil:
+		return Result{}, s.error(err)
 	}
-	return nil
+	return s.result, nil
 }
 
-// relay passes progress on until the helper closes its output. It returns the last other line: the reason of a failure.
-func relay(out io.Reader, progress func(string)) (last string) {
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if line, ok := strings.CutPrefix(lines.Text(), progressMark); ok {
-			progress(line)
-		} else if line := strings.TrimSpace(lines.Text()); line != "" {
-			last = line
-		}
+// namespaces are the helper's own. One that needs no network has none.
+func (o Order) namespaces() uintptr {
+	flags := uintptr(syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS)
+	if o.Archive != "" || o.Rootfs != "" {
+		flags |= syscall.CLONE_NEWNET
 	}
-	io.Copy(io.Discard, out) // a line was too long: let the helper go on
-	return last
+	return flags
 }
 
-func cause(ctx context.Context, err error, last string) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if last != "" {
-		return errors.New(last)
-	}
-	return err
-}
-
-// HelperMain is the helper's main function: args are a recipe, the size of its disk in bytes and a directory. It returns the process's exit code. It ends at once when
-// its standard input does, and as the first process of its namespace it takes all others with it.
+// HelperMain is the helper's main function: args are a task and an order. It returns the process's exit code. It ends at once when its
+// standard input does, and as the first process of its namespace it takes all others with it.
 func HelperMain(args []string) int {
-	if len(args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: "+Subcommand+" RECIPE BYTES DIR")
+	var o Order
+	if len(args) != 2 || json.Unmarshal([]byte(args[1]), &o) != nil {
+		fmt.Fprintln(os.Stderr, "usage: "+Subcommand+" TASK ORDER")
 		return 2
 	}
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1) // whoever ordered the work is gone
 	}()
-	r, err := Find(args[0])
-	if err == nil {
-		r.Size.DiskBytes, err = strconv.ParseInt(args[1], 10, 64)
+	r, err := o.do(args[0])
+	return o.print(os.Stdout, r, err)
+}
+
+// do does a task. For a source that somebody else made it begins by shutting the process in, and goes on in a new program.
+func (o Order) do(task string) (Result, error) {
+	progress := func(line string) { fmt.Println(progressMark + line) }
+	switch {
+	case task == insideMark+taskResolve:
+		return resolve(context.Background(), o)
+	case task == insideMark+taskMake:
+		return makeAll(context.Background(), o, progress)
+	case o.foreign():
+		return Result{}, o.shutIn(task)
 	}
-	if err == nil {
-		err = ownMounts(args[2])
+	if err := ownMounts(o.Dir); err != nil {
+		return Result{}, err
 	}
-	if err == nil {
-		err = makeAll(context.Background(), r, args[2], func(line string) { fmt.Println(progressMark + line) })
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, strings.ReplaceAll(err.Error(), "\n", " | "))
-		return 1
-	}
-	return 0
+	return makeAll(context.Background(), o, progress)
 }
 
 // ownMounts cuts the helper's mounts off from the machine's, shows it its own processes only, and lets it run programs and use devices in

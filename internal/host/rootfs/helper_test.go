@@ -28,6 +28,10 @@ func find(t *testing.T, name string) Recipe {
 	return r
 }
 
+func mini(dir string) Order {
+	return Order{Dir: dir, Label: "mini", Recipe: "mini", DiskBytes: 64 * mib}
+}
+
 // ask runs a command of debugfs on an image.
 func ask(t *testing.T, image, command string) string {
 	t.Helper()
@@ -41,7 +45,7 @@ func ask(t *testing.T, image, command string) string {
 func TestMiniIsASmallFileSystemWithAJournal(t *testing.T) {
 	dir := t.TempDir()
 	var lines []string
-	if err := Self().Make(t.Context(), find(t, "mini"), dir, func(l string) { lines = append(lines, l) }); err != nil {
+	if _, err := Self().Make(t.Context(), mini(dir), func(l string) { lines = append(lines, l) }); err != nil {
 		t.Fatal(err)
 	}
 	image := filepath.Join(dir, DiskName)
@@ -70,7 +74,7 @@ func TestMiniIsASmallFileSystemWithAJournal(t *testing.T) {
 }
 
 func TestHelperThatFailsSaysWhy(t *testing.T) {
-	err := Self().Make(t.Context(), find(t, "mini"), filepath.Join(t.TempDir(), "missing"), func(string) {})
+	_, err := Self().Make(t.Context(), mini(filepath.Join(t.TempDir(), "missing")), func(string) {})
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Fatalf("got %v", err)
 	}
@@ -78,7 +82,7 @@ func TestHelperThatFailsSaysWhy(t *testing.T) {
 
 func TestCancelledHelperIsGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := Self().Make(ctx, find(t, "mini"), t.TempDir(), func(string) { cancel() })
+	_, err := Self().Make(ctx, mini(t.TempDir()), func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v, want %v", err, context.Canceled)
 	}

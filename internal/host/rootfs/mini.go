@@ -16,7 +16,7 @@ import (
 const maxBusybox = 16 << 20
 
 // fillMini writes a static busybox with a link for each of its commands, and the users.
-func fillMini(ctx context.Context, b build) error {
+func fillMini(ctx context.Context, b *build) error {
 	b.progress("writing busybox")
 	program, err := staticBusybox()
 	if err != nil {
@@ -75,7 +75,7 @@ func staticBusybox() ([]byte, error) {
 }
 
 // links makes a link for each command that busybox has, where it wants it.
-func (b build) links(ctx context.Context) error {
+func (b *build) links(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, filepath.Join(b.root, "bin/busybox"), "--list-full").Output()
 	if err != nil {
 		return fmt.Errorf("list the commands of busybox: %w", err)

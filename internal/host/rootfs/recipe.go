@@ -18,8 +18,9 @@ type Recipe struct {
 	Warmup []Command // run one after the other before the base snapshot, so that their pages are in its memory
 
 	least    Size
+	suite    string // of Debian
 	packages []string
-	fill     func(ctx context.Context, b build) error
+	fill     func(ctx context.Context, b *build) error
 }
 
 // Size is the size of a template's machines.
@@ -44,7 +45,7 @@ type Command struct {
 }
 
 // revision changes when what a recipe writes changes in a way that its other fields don't tell.
-const revision = "1"
+const revision = "2"
 
 const (
 	mib = 1 << 20
@@ -63,8 +64,10 @@ func Recipes() []Recipe {
 				{User: "user", Argv: []string{"python3", "-c", "import json, os, subprocess, sys; subprocess.run(['true'])"}},
 				{User: "user", Argv: []string{"/bin/echo"}},
 			},
+			suite: release,
 			packages: []string{
-				"ca-certificates", "curl", "git", "iproute2", "less", "netbase", "procps", "python3", "python3-pip", "python3-venv", "sudo", "tzdata",
+				"ca-certificates", "curl", "file", "git", "iproute2", "jq", "less", "nano", "netbase", "nodejs", "npm", "openssh-client", "procps",
+				"python-is-python3", "python3", "python3-pip", "python3-venv", "ripgrep", "sudo", "tzdata", "unzip", "wget", "xz-utils", "zip",
 			},
 			fill: fillBase,
 		},
@@ -91,6 +94,14 @@ func Find(name string) (Recipe, error) {
 	return Recipe{}, space.FieldErrorf("recipe", "%q is unknown; there are base and mini", space.Clip(name))
 }
 
+// debianRecipe makes a Debian that somebody has ordered.
+func debianRecipe(d Debian) Recipe {
+	return Recipe{Name: "debian", suite: d.Suite, packages: d.Packages, fill: fillDebian}
+}
+
+// DebianDigest changes when a Debian should be made again, as Recipe.Digest does. What its archive holds today isn't part of it.
+func DebianDigest(d Debian) string { return debianRecipe(d).Digest() }
+
 // Sized returns the recipe for machines of another size; the zero size is the recipe's own. Sizes are whole MiB.
 func (r Recipe) Sized(s Size) (Recipe, error) {
 	switch {
@@ -110,7 +121,7 @@ func (r Recipe) Sized(s Size) (Recipe, error) {
 // Digest changes when a template that was made by an older version of the recipe should be made again.
 func (r Recipe) Digest() string {
 	h := sha256.New()
-	fmt.Fprintln(h, revision, r.Name, r.Size, r.Warmup, r.packages)
+	fmt.Fprintln(h, revision, r.Name, r.Size, r.Warmup, r.suite, r.packages)
 	files := etcFiles()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(h, "%s\n%s\n", name, files[name])

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// release is the Debian release of the base template, by its code name.
+// release is the Debian release of the machine and of the base template, by its code name.
 const release = "bookworm"
 
 // defaultKeyring signs Debian's archives when a source doesn't say which key does.
@@ -44,16 +44,41 @@ func (s source) guest() source {
 	return s
 }
 
-// debian reports whether a source is one of the release's own archives. Third parties name their suites otherwise, or sign with keys of
-// their own.
+// debian reports whether a source is one of the machine's release's own archives. Third parties name their suites otherwise, or sign with
+// keys of their own.
 func (s source) debian() bool {
 	suites := []string{release, release + "-updates", release + "-security"}
 	keyring := s.signedBy == "" || strings.HasPrefix(filepath.Base(s.signedBy), "debian-archive-")
 	return slices.Contains(suites, s.suite) && slices.Contains(s.components, "main") && keyring && !strings.HasPrefix(s.uri, "cdrom:")
 }
 
-// machineSources returns the Debian archives that the machine itself uses, as found below etc/apt of root.
-func machineSources(root string) ([]source, error) {
+// machineSources returns the archives of a suite, at the places from which the machine itself has its Debian.
+func machineSources(root, suite string) ([]source, error) {
+	all, err := ownSources(root)
+	if err != nil || suite == release {
+		return all, err
+	}
+	return otherSuite(all, suite), nil
+}
+
+// rolling are the suites that have no updates beside them.
+var rolling = []string{"sid", "unstable", "experimental", "testing"}
+
+// otherSuite returns the archives of another suite at the same places.
+func otherSuite(own []source, suite string) []source {
+	var out []source
+	for _, s := range own {
+		if s.suite != release && slices.Contains(rolling, suite) {
+			continue
+		}
+		s.suite = suite + strings.TrimPrefix(s.suite, release)
+		out = append(out, s)
+	}
+	return out
+}
+
+// ownSources returns the Debian archives that the machine itself uses, as found below etc/apt of root.
+func ownSources(root string) ([]source, error) {
 	dir := filepath.Join(root, "etc/apt")
 	lists, err := filepath.Glob(filepath.Join(dir, "sources.list.d/*.list"))
 	if err != nil {

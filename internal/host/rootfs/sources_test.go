@@ -59,7 +59,7 @@ func TestOnlyDebiansOwnArchivesAreTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sources, err := machineSources(root)
+	sources, err := ownSources(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestOnlyDebiansOwnArchivesAreTaken(t *testing.T) {
 }
 
 func TestMachineWithoutDebianIsToldSo(t *testing.T) {
-	if _, err := machineSources(t.TempDir()); err == nil {
+	if _, err := ownSources(t.TempDir()); err == nil {
 		t.Fatal("no error without sources")
 	}
 }

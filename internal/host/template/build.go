@@ -40,7 +40,8 @@ func (b builder) build(ctx context.Context, final string) (m manifest, digest st
 			err = errors.Join(err, b.cfg.Volume.Delete(b.dir))
 		}
 	}()
-	if err := b.cfg.Helper.Make(ctx, b.recipe, b.dir, b.progress); err != nil {
+	o := rootfs.Order{Dir: b.dir, Label: b.recipe.Name, Recipe: b.recipe.Name, DiskBytes: b.recipe.Size.DiskBytes}
+	if _, err := b.cfg.Helper.Make(ctx, o, b.progress); err != nil {
 		return m, "", err
 	}
 	vm, err := b.snapshot(ctx)
