@@ -20,7 +20,11 @@ func bootstrapKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pool, err := openDatabase(cmd.Context(), i)
+			cfg, err := instance.LoadConfig(i)
+			if err != nil {
+				return err
+			}
+			pool, err := openDatabase(cmd.Context(), i, cfg)
 			if err != nil {
 				return err
 			}

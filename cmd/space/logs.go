@@ -43,11 +43,7 @@ func logsCommand() *cobra.Command {
 }
 
 func logNames() []string {
-	out := []string{supervise.Name}
-	for _, r := range instance.Roles() {
-		out = append(out, string(r))
-	}
-	return out
+	return append([]string{supervise.Name}, names(instance.Roles())...)
 }
 
 func logFiles(i instance.Instance, only []string) ([]string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,10 +21,15 @@ func superviseDirs(i instance.Instance) supervise.Dirs {
 	return supervise.Dirs{Run: i.RunDir(), Log: i.LogDir()}
 }
 
+// roles are those that the instance needs: one with an existing PostgreSQL runs none of its own.
+func roles(i instance.Instance) []instance.Role {
+	return slices.DeleteFunc(instance.Roles(), func(r instance.Role) bool { return r == instance.Postgres && i.ExternalDatabase() })
+}
+
 // programs says how each role is started from the given binary.
 func programs(i instance.Instance, self string) []supervise.Program {
 	var out []supervise.Program
-	for _, r := range instance.Roles() {
+	for _, r := range roles(i) {
 		p := supervise.Program{
 			Name: string(r), Path: self, Args: []string{string(r), "--instance", i.Name}, Env: minimalEnvironment(),
 			UID: i.UID(r), GID: i.UID(r), Groups: []int{i.GID()}, Stop: unix.SIGTERM, Grace: roleGrace,

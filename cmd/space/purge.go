@@ -47,6 +47,9 @@ func purge(ctx context.Context, s *steps, name string) error {
 	if err := down(ctx, s, i); err != nil {
 		return err
 	}
+	if i.ExternalDatabase() {
+		fmt.Fprintf(s.to, "the records in the database that %s names stay there\n", i.DatabaseFile())
+	}
 	return s.do("remove data, users and configuration", func() (string, error) {
 		if err := cli.Forget(userEnvironment, name); err != nil {
 			return "", err

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -27,13 +25,10 @@ import (
 	"github.com/space-platform/space/internal/postgres"
 )
 
-// databaseStart is how long the control plane waits for a PostgreSQL that starts, or recovers after a crash.
-const databaseStart = time.Minute
-
 // apiRole is the control plane: the management API on loopback, and the internal socket for the node and the edge.
 func apiRole() *cobra.Command {
 	return roleCommand(instance.API, "Run the control plane", func(ctx context.Context, i instance.Instance, c instance.Config) error {
-		pool, err := openDatabase(ctx, i)
+		pool, err := openDatabase(ctx, i, c)
 		if err != nil {
 			return err
 		}
@@ -48,21 +43,6 @@ func apiRole() *cobra.Command {
 		}
 		return serveControl(ctx, i, c, store, l)
 	})
-}
-
-// openDatabase connects to the instance's database and brings its schema up to date.
-func openDatabase(ctx context.Context, i instance.Instance) (*pgxpool.Pool, error) {
-	ctx, cancel := context.WithTimeout(ctx, databaseStart)
-	defer cancel()
-	pool, err := postgres.Open(ctx, fmt.Sprintf("host=%s dbname=space user=space", i.RoleRunDir(instance.Postgres)))
-	if err != nil {
-		return nil, err
-	}
-	if err := postgres.Migrate(ctx, pool); err != nil {
-		pool.Close()
-		return nil, err
-	}
-	return pool, nil
 }
 
 // serveControl puts the parts together and serves until ctx ends or one of them fails.

@@ -6,22 +6,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/supervise"
 )
 
-// startRoles starts the supervisor, which starts the roles, unless it runs. Roles of an older build end first; machines and PostgreSQL,
-// which aren't ours to replace, go on.
-func startRoles(ctx context.Context, i instance.Instance) (note string, err error) {
+// startRoles starts the supervisor, which starts the roles, unless it runs. Roles of an older build end first, and all do if they are to
+// be replaced; machines and PostgreSQL, which aren't ours to replace, go on.
+func startRoles(ctx context.Context, i instance.Instance, replace bool) (note string, err error) {
 	self := filepath.Join(i.BinDir(), "space")
-	ours := programs(i, self)[1:]
-	if old := outdated(i, self, ours); len(old) > 0 {
+	ours := slices.DeleteFunc(programs(i, self), func(p supervise.Program) bool { return p.Name == string(instance.Postgres) })
+	old := outdated(i, self, ours)
+	if len(old) > 0 || replace {
 		if err := supervise.Stop(ctx, superviseDirs(i), ours); err != nil {
 			return "", err
 		}
-		note = fmt.Sprintf("replaced %d of an older build", len(old))
+		note = fmt.Sprintf("replaced, %d of them of an older build", len(old))
 	}
 	if supervise.Running(i.RunDir()) {
 		return "running already", nil

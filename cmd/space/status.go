@@ -76,7 +76,7 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 		return s, err
 	}
 	supervised := supervise.Running(i.RunDir())
-	for _, name := range logNames() {
+	for _, name := range append([]string{supervise.Name}, names(roles(i))...) {
 		r := roleOf(i, name, supervised, time.Now())
 		s.Healthy = s.Healthy && r.State == "running"
 		s.Roles = append(s.Roles, r)
@@ -89,6 +89,14 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 		s.Healthy = false
 	}
 	return s, nil
+}
+
+func names(roles []instance.Role) []string {
+	out := make([]string, len(roles))
+	for k, r := range roles {
+		out[k] = string(r)
+	}
+	return out
 }
 
 func roleOf(i instance.Instance, name string, supervised bool, now time.Time) roleStatus {

@@ -28,6 +28,7 @@ func upCommand() *cobra.Command {
 			"missing is made, and roles of an older build are replaced while sandboxes live on.",
 	}
 	name, json := instanceFlag(c), cli.OutputFlag(c)
+	database := databaseFlag(c)
 	c.Flags().BoolVar(&noInstall, "no-install", false, "don't install Debian packages")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := mustBeRoot(cmd); err != nil {
@@ -37,7 +38,11 @@ func upCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		r, err := up(cmd.Context(), newSteps(cmd.ErrOrStderr()), n, !noInstall)
+		url, err := database()
+		if err != nil {
+			return err
+		}
+		r, err := up(cmd.Context(), newSteps(cmd.ErrOrStderr()), n, !noInstall, url)
 		if err != nil {
 			return err
 		}
@@ -49,7 +54,7 @@ func upCommand() *cobra.Command {
 	return c
 }
 
-func up(ctx context.Context, s *steps, name string, install bool) (upResult, error) {
+func up(ctx context.Context, s *steps, name string, install bool, database string) (upResult, error) {
 	i, err := prepare(ctx, s, name, install)
 	if err != nil {
 		return upResult{}, err
@@ -58,7 +63,14 @@ func up(ctx context.Context, s *steps, name string, install bool) (upResult, err
 	if err != nil {
 		return upResult{}, err
 	}
-	if err := s.do("roles", func() (string, error) { return startRoles(ctx, i) }); err != nil {
+	replace := false
+	if err := s.do("database", func() (note string, err error) {
+		note, replace, err = adoptDatabase(ctx, i, database)
+		return note, err
+	}); err != nil {
+		return upResult{}, err
+	}
+	if err := s.do("roles", func() (string, error) { return startRoles(ctx, i, replace) }); err != nil {
 		return upResult{}, err
 	}
 	if err := s.do("control plane", func() (string, error) { return "", awaitControl(ctx, i) }); err != nil {

@@ -19,6 +19,9 @@ type Config struct {
 	// PublicURL and EdgeURL are how clients reach the API and the edge. Empty: loopback with the instance's ports.
 	PublicURL string `toml:"public_url"`
 	EdgeURL   string `toml:"edge_url"`
+	// DatabaseURL is an existing PostgreSQL to use instead of a private one. It's a secret, and the other roles read config.toml: so it's
+	// the key database_url of a file of its own, DatabaseFile. Empty: the private one, or a reader who may not know.
+	DatabaseURL string `toml:"-"`
 }
 
 // DefaultVolumeGiB is the size of the btrfs image when the configuration doesn't say.
@@ -27,17 +30,37 @@ const DefaultVolumeGiB = 12
 // LoadConfig reads an instance's configuration; a missing file is an empty one.
 func LoadConfig(i Instance) (Config, error) {
 	var c Config
-	meta, err := toml.DecodeFile(i.ConfigFile(), &c)
+	if err := decode(i.ConfigFile(), &c); err != nil {
+		return Config{}, err
+	}
+	var secret databaseFile
+	if err := decode(i.DatabaseFile(), &secret); err != nil && !errors.Is(err, fs.ErrPermission) {
+		return Config{}, err
+	}
+	c.DatabaseURL = secret.URL
+	return c.withDefaults(i), nil
+}
+
+func decode(path string, into any) error {
+	meta, err := toml.DecodeFile(path, into)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c.withDefaults(i), nil
+		return nil
+	}
+	if syntax := new(toml.ParseError); errors.As(err, syntax) {
+		return fmt.Errorf("read configuration %s: line %d is not TOML", path, syntax.Position.Line) // not the line: it may hold a secret
 	}
 	if err != nil {
-		return Config{}, fmt.Errorf("read configuration %s: %w", i.ConfigFile(), err)
+		return fmt.Errorf("read configuration %s: %w", path, err)
 	}
-	if keys := meta.Undecoded(); len(keys) > 0 {
-		return Config{}, fmt.Errorf("read configuration %s: unknown key %q", i.ConfigFile(), keys[0].String())
+	keys := meta.Undecoded()
+	switch {
+	case len(keys) == 0:
+		return nil
+	case keys[0].String() == "database_url":
+		return fmt.Errorf("read configuration %s: database_url is a secret and this file is not: say it with 'space up --database-url'", path)
+	default:
+		return fmt.Errorf("read configuration %s: unknown key %q", path, keys[0].String())
 	}
-	return c.withDefaults(i), nil
 }
 
 func (c Config) withDefaults(i Instance) Config {

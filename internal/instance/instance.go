@@ -90,6 +90,10 @@ func (i Instance) LogDir() string { return filepath.Join("/var/log/space", i.Nam
 // ConfigFile configures the platform; see Config.
 func (i Instance) ConfigFile() string { return filepath.Join(i.DataDir(), "config.toml") }
 
+// DatabaseFile names an existing PostgreSQL, with the password: only root and the control plane can read it. Without it the platform has
+// a private one.
+func (i Instance) DatabaseFile() string { return filepath.Join(i.DataDir(), "database.toml") }
+
 // VolumeImage is the file that holds the btrfs file system, allocated whole.
 func (i Instance) VolumeImage() string { return filepath.Join(i.RoleDir(Host), "volume.img") }
 

@@ -85,7 +85,7 @@ func Empty(t testing.TB) string {
 
 // prepare starts the server and migrates the database that is copied.
 func prepare() (*server, error) {
-	s, err := start()
+	s, err := start("", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +114,17 @@ func (s *server) migrate() error {
 	}
 	defer target.Close()
 	return postgres.Migrate(ctx, target)
+}
+
+// await waits until the server answers.
+func (s *server) await() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	pool, err := postgres.Open(ctx, s.url("postgres"))
+	if err == nil {
+		pool.Close()
+	}
+	return err
 }
 
 // exec runs a statement that concerns whole databases.

@@ -1,7 +1,9 @@
 package pgtest
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -21,21 +23,25 @@ const (
 	startTimeout = 2 * time.Minute
 	// stopTimeout is how long a server may take to stop before it's killed.
 	stopTimeout = 20 * time.Second
+	// defaultPort is PostgreSQL's own, which names the socket as well.
+	defaultPort = 5432
 	// superuser owns the cluster.
 	superuser = "space"
-	// dirPrefix begins the name of a server's directory, which ends with the pid of the test binary.
+	// dirPrefix begins the name of a server's directory, which goes on with the pid of the test binary.
 	dirPrefix = "space-pgtest-"
 )
 
-// server is a private PostgreSQL that listens on a unix socket only.
+// server is a private PostgreSQL. It listens on a unix socket, where everybody is trusted, and on loopback if it has a port, where a
+// password is needed.
 type server struct {
 	dir    string
+	port   int // 0: no network
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when the process is gone
 }
 
 // start makes a cluster in a new directory and runs it as an unprivileged user: PostgreSQL refuses root.
-func start() (*server, error) {
+func start(name string, port int) (*server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
@@ -45,11 +51,11 @@ func start() (*server, error) {
 		return nil, err
 	}
 	removeOrphans()
-	dir := filepath.Join(os.TempDir(), dirPrefix+strconv.Itoa(os.Getpid()))
+	dir := filepath.Join(os.TempDir(), dirPrefix+strconv.Itoa(os.Getpid())+name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &server{dir: dir, exited: make(chan struct{})}
+	s := &server{dir: dir, port: port, exited: make(chan struct{})}
 	if err := s.run(bin, cred); err != nil {
 		s.stop()
 		return nil, fmt.Errorf("start a PostgreSQL for tests: %w", err)
@@ -63,10 +69,14 @@ func (s *server) run(bin string, cred *syscall.Credential) error {
 			return err
 		}
 	}
+	secret := filepath.Join(s.dir, "secret") // nobody's: the superuser comes over the socket
+	if err := os.WriteFile(secret, []byte(rand.Text()+"\n"), 0o644); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata", s.data(), "--username", superuser, "--auth", "trust",
-		"--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions")
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata", s.data(), "--username", superuser, "--auth-local", "trust",
+		"--auth-host", "scram-sha-256", "--pwfile", secret, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions")
 	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: cred}
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
@@ -82,8 +92,8 @@ func (s *server) serve(bin string, cred *syscall.Credential) error {
 		return err
 	}
 	defer log.Close()
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=100",
-		"-c", "shared_buffers=32MB")
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", s.data(), "-k", s.dir, "-c", "max_connections=100",
+		"-c", "shared_buffers=32MB", "-c", "listen_addresses="+s.addresses(), "-c", fmt.Sprintf("port=%d", cmp.Or(s.port, defaultPort)))
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGQUIT}
 	started := make(chan error)
@@ -99,11 +109,18 @@ func (s *server) serve(bin string, cred *syscall.Credential) error {
 	return <-started
 }
 
+func (s *server) addresses() string {
+	if s.port == 0 {
+		return ""
+	}
+	return "127.0.0.1"
+}
+
 func (s *server) data() string { return filepath.Join(s.dir, "data") }
 
 // url names a database of the server.
 func (s *server) url(database string) string {
-	return fmt.Sprintf("host=%s user=%s dbname=%s", s.dir, superuser, database)
+	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s", s.dir, cmp.Or(s.port, defaultPort), superuser, database)
 }
 
 // stop ends the server and removes all it had.
@@ -159,7 +176,8 @@ func credential() (*syscall.Credential, error) {
 func removeOrphans() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*")) // the pattern is well-formed
 	for _, dir := range dirs {
-		pid, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), dirPrefix))
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		pid, err := strconv.Atoi(number)
 		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 			os.RemoveAll(dir)
 		}

@@ -2,9 +2,13 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -36,19 +40,16 @@ func Open(ctx context.Context, url string) (*pgxpool.Pool, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
-	if err := checkDurability(ctx, pool); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("open the database: %w", err)
-	}
 	return pool, nil
 }
 
 func poolConfig(url string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, fmt.Errorf("read the database's address: %w", err)
+	if err != nil { // which repeats parts of the address, and so perhaps of the password
+		return nil, errors.New("the database's address can't be read: it is like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=verify-full")
 	}
 	cfg.MaxConns = maxConns
+	cfg.AfterConnect = checkDurability
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
 	for name, limit := range map[string]time.Duration{
 		"statement_timeout":                   statementTimeout,
@@ -65,8 +66,8 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 func reach(ctx context.Context, pool *pgxpool.Pool) error {
 	for {
 		err := pool.Ping(ctx)
-		if err == nil {
-			return nil
+		if err == nil || hopeless(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -76,15 +77,25 @@ func reach(ctx context.Context, pool *pgxpool.Pool) error {
 	}
 }
 
-// checkDurability refuses settings under which a commit can be lost with the power.
-func checkDurability(ctx context.Context, pool *pgxpool.Pool) error {
+var errNotDurable = errors.New("what the server commits can be lost")
+
+// hopeless reports whether waiting doesn't help: the server doesn't keep what it commits, or knows no such user, password or
+// database.
+func hopeless(err error) bool {
+	var server *pgconn.PgError
+	return errors.Is(err, errNotDurable) || errors.As(err, &server) && (strings.HasPrefix(server.Code, "28") || server.Code == "3D000")
+}
+
+// checkDurability refuses settings under which a commit can be lost with the power. Each connection is asked: a server can be told anew,
+// and so can a user or a database of it.
+func checkDurability(ctx context.Context, c *pgx.Conn) error {
 	for _, name := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		var value string
-		if err := pool.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&value); err != nil {
+		if err := c.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&value); err != nil {
 			return fmt.Errorf("read the setting %s: %w", name, err)
 		}
 		if value == "off" {
-			return fmt.Errorf("the server runs with %s off: what it commits can be lost; turn it on", name)
+			return fmt.Errorf("%w: it runs with %s off; turn it on", errNotDurable, name)
 		}
 	}
 	return nil

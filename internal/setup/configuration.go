@@ -24,6 +24,8 @@ const configuration = `# SPACE, instance %[1]s. Restart with 'space down' and 's
 # How clients reach the API and the edge. Empty: loopback, ports %[3]d and %[4]d.
 #public_url = ""
 #edge_url = ""
+
+# An existing PostgreSQL instead of a private one is a secret: 'space up --database-url' writes it to database.toml.
 `
 
 // EnsureConfiguration writes a commented configuration file if there is none.

@@ -1,0 +1,69 @@
+package postgres_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/internal/pgtest"
+	"github.com/space-platform/space/internal/postgres"
+)
+
+const password = "canary-7f3a"
+
+// TestNetworkDatabase uses a PostgreSQL that listens on TCP and wants a password.
+func TestNetworkDatabase(t *testing.T) {
+	address := pgtest.Network(t, password)
+	pool, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if err := postgres.Migrate(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.New(pool).EnsureProject(t.Context(), "default", "default"); err != nil {
+		t.Fatal(err)
+	}
+	for name, wrong := range map[string]string{
+		"password": strings.Replace(address, password, "wrong-"+password, 1),
+		"user":     strings.Replace(address, "app:", "nobody:", 1),
+		"database": strings.Replace(address, "/app?", "/nothing?", 1),
+		"port":     "postgres://app:" + password + "@127.0.0.1:1/app",
+		"form":     "postgres://app:" + password + "%zz@host:x/app",
+		"key":      "host=127.0.0.1 password=" + password + " sslmode=perhaps",
+	} {
+		refused(t, name, wrong, "")
+	}
+}
+
+// refused opens a database that can't be used: the error comes soon, says why, and doesn't repeat the password.
+func refused(t *testing.T, name, address, why string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	pool, err := postgres.Open(ctx, address)
+	if err == nil {
+		pool.Close()
+		t.Errorf("%s: opened", name)
+		return
+	}
+	if strings.Contains(err.Error(), password) || strings.Contains(err.Error(), url.QueryEscape(password)) {
+		t.Errorf("%s: the error has the password: %v", name, err)
+	}
+	if !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: %v, want %q", name, err, why)
+	}
+	if ctx.Err() != nil && name != "port" {
+		t.Errorf("%s: tried until the end: %v", name, err)
+	}
+}
+
+// TestNetworkDatabaseThatLosesCommitsIsRefused turns each of the three settings off.
+func TestNetworkDatabaseThatLosesCommitsIsRefused(t *testing.T) {
+	refused(t, "fsync", pgtest.Network(t, password, "fsync = off"), "fsync off")
+	refused(t, "full_page_writes", pgtest.Network(t, password, "full_page_writes = off"), "full_page_writes off")
+	refused(t, "synchronous_commit", pgtest.Network(t, password, "synchronous_commit = off"), "synchronous_commit off")
+}
