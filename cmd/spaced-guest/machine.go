@@ -4,7 +4,10 @@ import (
 	"context"
 
 	"github.com/space-platform/space/internal/guest"
+	"github.com/space-platform/space/internal/guest/account"
 	"github.com/space-platform/space/internal/guest/boot"
+	"github.com/space-platform/space/internal/guest/figures"
+	"github.com/space-platform/space/internal/guest/files"
 	"github.com/space-platform/space/internal/guest/machine"
 	"github.com/space-platform/space/internal/guest/process"
 )
@@ -27,6 +30,9 @@ func runMachine() error {
 	}
 	reaper := process.NewReaper()
 	go reaper.Run() // until the machine ends
-	s := guest.Server{Sessions: process.NewTable(reaper, attr), Hooks: m.Hooks(), Quiesce: m.Quiesce}
+	s := guest.Server{
+		Sessions: process.NewTable(reaper, attr), Files: files.NewService(account.System), Figures: figures.Here,
+		Hooks: m.Hooks(), Quiesce: m.Quiesce,
+	}
 	return s.Serve(context.Background(), booted.Port)
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/guest"
+	"github.com/space-platform/space/internal/guest/account"
+	"github.com/space-platform/space/internal/guest/figures"
+	"github.com/space-platform/space/internal/guest/files"
 	"github.com/space-platform/space/internal/guest/process"
 	"github.com/space-platform/space/internal/guest/serial"
 )
@@ -34,6 +37,7 @@ func (c serveConfig) serve() error {
 			return fmt.Errorf("change the root to %s: %w", c.root, err)
 		}
 	}
+	syscall.Umask(0o022) // as in a machine
 	reaper := process.NewReaper()
 	if err := reaper.Adopt(); err != nil {
 		return err
@@ -43,6 +47,8 @@ func (c serveConfig) serve() error {
 	defer stop()
 	s := guest.Server{
 		Sessions: process.NewTable(reaper, process.Attributes{DieWithParent: true}),
+		Files:    files.NewService(account.System),
+		Figures:  figures.Here,
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 		Quiesce:  func() error { syscall.Sync(); return nil },
 	}

@@ -12,12 +12,16 @@ import (
 	"github.com/space-platform/space/api/link"
 
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	"github.com/space-platform/space/internal/guest/figures"
+	"github.com/space-platform/space/internal/guest/files"
 	"github.com/space-platform/space/internal/guest/process"
 )
 
 // Server answers calls.
 type Server struct {
 	Sessions *process.Table
+	Files    *files.Service
+	Figures  figures.Machine
 	Hooks    link.Hooks   // what a handshake does to this machine
 	Quiesce  func() error // see the call
 }
@@ -102,6 +106,14 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 			return err
 		}
 		return reply(ctx, stream, &guestv1.Forgotten{})
+	case *guestv1.Call_Files:
+		return s.files(ctx, stream, c.Files)
+	case *guestv1.Call_Measure:
+		usage, err := s.Figures.Measure()
+		if err != nil {
+			return err
+		}
+		return reply(ctx, stream, usage)
 	}
 	return errUnknownCall
 }

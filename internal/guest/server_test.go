@@ -19,6 +19,9 @@ import (
 
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/guest/account"
+	"github.com/space-platform/space/internal/guest/figures"
+	"github.com/space-platform/space/internal/guest/files"
 	"github.com/space-platform/space/internal/guest/process"
 	"github.com/space-platform/space/internal/guest/serial"
 )
@@ -55,6 +58,8 @@ func startGuest(t *testing.T) *guestd {
 	}
 	s := Server{
 		Sessions: d.table,
+		Files:    files.NewService(account.System),
+		Figures:  figures.Here,
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 		Quiesce:  func() error { return nil },
 	}
