@@ -19,13 +19,23 @@ func ReadReport(t *testing.T, node, state, text string, epoch uint64) {
 			Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: epoch,
 			Placement: &routev1.Placement{Kind: routev1.PlacementKind_PLACEMENT_KIND_NODE, Node: node},
 		}}},
-		Templates: []*controlv1.TemplateReport{{Template: space.NewID(space.PrefixTemplate), State: state, Progress: text, Digest: text}},
+		Templates: []*controlv1.TemplateReport{{
+			Template: space.NewID(space.PrefixTemplate), State: state, Progress: text, Digest: text, FailedStep: uint32(epoch),
+			Log:      []*controlv1.LogLine{{Number: 1, Text: text}, {Number: epoch, Text: text}},
+			Defaults: &controlv1.Defaults{Env: map[string]string{text: text}, User: text, Workdir: text},
+		}},
 	}
 	r, err := readReport(m)
 	if err != nil {
 		return
 	}
-	texts := []string{r.Facts.Driver, r.Templates[0].Status.Progress}
+	tpl := r.Templates[0]
+	texts := []string{r.Facts.Driver, tpl.Status.Progress, tpl.Defaults.User, tpl.Defaults.Workdir, tpl.Log[0].Text, tpl.Log[1].Text}
+	for name, value := range tpl.Defaults.Env {
+		if s := name + value; !utf8.ValidString(s) || strings.ContainsRune(s, 0) || strings.Contains(name, "=") {
+			t.Errorf("the variable %q came of %q", s, text)
+		}
+	}
 	if e := r.Executions[0].Error; e != nil {
 		texts = append(texts, e.Message, string(e.Code))
 	}
