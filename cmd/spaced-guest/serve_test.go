@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
 )
@@ -143,6 +145,50 @@ func TestRootIsChanged(t *testing.T) {
 	start(t, []*os.File{f}, "--serve-fd", "3", "--root", root)
 	if got := firstOutput(t, ctx, path, "echo /*"); got != "/bin /dev /lib /lib64 /usr" {
 		t.Errorf("the root has %q", got)
+	}
+}
+
+// TestFilesAreThoseOfTheRoot: no path leads out of it.
+func TestFilesAreThoseOfTheRoot(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	root := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "d"), 0o755), os.Mkdir(filepath.Join(root, "etc"), 0o755), os.Symlink("../../../etc", filepath.Join(root, "d/up"))); err != nil {
+		t.Fatal(err)
+	}
+	f, path := listen(t)
+	start(t, []*os.File{f}, "--serve-fd", "3", "--root", root)
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := link.Host(ctx, conn, link.Sync{Execution: "exe_t", Epoch: 1, Adopt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_Files{Files: &sandboxv1.Action{
+		Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: "/d/up/../../d/up/space-test", Mode: 0o604}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Open(ctx, call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.Marshal(&guestv1.ToFiles{Data: []byte("inside"), End: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(ctx, data); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(root, "etc/space-test")); string(b) != "inside" {
+		t.Errorf("%q, %v", b, err)
 	}
 }
 

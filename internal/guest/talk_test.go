@@ -152,8 +152,10 @@ func TestOpenStdinOfAnyLength(t *testing.T) {
 func TestOpenStdinThatNobodyReads(t *testing.T) {
 	d := startGuest(t)
 	s := d.talk(withOpenStdin("exec <&-; read x < " + fifo(t) + "; exit 3"))
-	s.write(strings.Repeat("x", 32<<10), false)
-	s.until(func() bool { return s.stdin.Closed })
+	for !s.stdin.Closed { // it's noticed when something is written
+		s.write("x", false)
+		s.until(func() bool { return s.stdin.Closed || s.stdin.Taken == uint64(s.sent) })
+	}
 	for range 40 { // more than the window: it's dropped
 		s.write(strings.Repeat("x", 32<<10), false)
 	}

@@ -6,8 +6,11 @@ import (
 	"strconv"
 )
 
-// maxNames bounds how many names of each kind are kept.
-const maxNames = 10_000
+// Limits of the names of each kind that are kept.
+const (
+	maxNames = 10_000
+	maxName  = 256 // bytes
+)
 
 // Names are the names of numbers, as they were when they were read.
 type Names struct {
@@ -25,7 +28,7 @@ func names(file string, fields int) map[uint32]string {
 	out := map[uint32]string{}
 	eachLine(file, fields, func(f []string) bool {
 		id, err := strconv.ParseUint(f[2], 10, 32)
-		if _, known := out[uint32(id)]; err == nil && !known {
+		if _, known := out[uint32(id)]; err == nil && !known && len(f[0]) <= maxName {
 			out[uint32(id)] = f[0]
 		}
 		return len(out) < maxNames

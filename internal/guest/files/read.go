@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"syscall"
 
@@ -101,7 +102,7 @@ func regular(st *unix.Stat_t) error {
 // span is the part of a file that is asked for.
 func span(a *sandboxv1.Read, size uint64) (from, to uint64, err error) {
 	if a.GetOffset() > size {
-		return 0, 0, space.FieldErrorf("offset", "the file has %d bytes", size)
+		return 0, 0, &space.Error{Code: space.CodeRange, Field: "offset", Message: fmt.Sprintf("the file has %d bytes", size)}
 	}
 	if a.GetToEnd() || a.GetLength() > size-a.GetOffset() {
 		return a.GetOffset(), size, nil

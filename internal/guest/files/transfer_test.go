@@ -44,8 +44,8 @@ func TestRead(t *testing.T) {
 				t.Errorf("%v of %d: %d bytes", span, size, c.data.Len())
 			}
 		}
-		r.fails(read("f", uint64(size)+1, 1, false), nil, space.CodeInvalid, "offset")
-		r.fails(read("f", 1<<64-1, 1<<64-1, false), nil, space.CodeInvalid, "offset")
+		r.fails(read("f", uint64(size)+1, 1, false), nil, space.CodeRange, "offset")
+		r.fails(read("f", 1<<64-1, 1<<64-1, false), nil, space.CodeRange, "offset")
 	}
 	r.link("f", "link")
 	if e := r.ok(readAll("link"), nil).entry(t); e.Type != "file" {
@@ -121,6 +121,9 @@ func TestWrite(t *testing.T) {
 	for _, size := range []int{0, 1, 32 << 10, 3_000_001} {
 		want := random(size)
 		e := r.ok(write("new/dir/f", 0), want).entry(t)
+		if e.Created != (size == 0) {
+			t.Errorf("%v after %d bytes", e, size)
+		}
 		if e.Size != uint64(size) || e.Owner != "dev" || e.Mode != fileMode || e.Path != r.path("new/dir/f") || mustRead(t, e.Path) != string(want) {
 			t.Errorf("%v after %d bytes", e, size)
 		}

@@ -53,6 +53,7 @@ func (c *call) write(a *sandboxv1.Write) (err error) {
 	if err != nil {
 		return err
 	}
+	e.Created = u.before == nil
 	return c.send(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Entry{Entry: e}})
 }
 
