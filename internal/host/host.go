@@ -81,7 +81,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
+		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
 	})
 	if err != nil {
 		return err

@@ -9,15 +9,20 @@ import (
 
 // Attach attaches a client to a session of a running execution (see session.Set.Attach).
 func (t *Table) Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error {
-	e, err := t.find(r)
-	if err != nil {
-		return err
-	}
-	sessions, err := e.openSessions()
+	sessions, err := t.Sessions(r)
 	if err != nil {
 		return err
 	}
 	return sessions.Attach(ctx, q, send)
+}
+
+// Sessions returns the sessions of an execution that runs or has run.
+func (t *Table) Sessions(r space.Route) (*session.Set, error) {
+	e, err := t.find(r)
+	if err != nil {
+		return nil, err
+	}
+	return e.openSessions()
 }
 
 // find returns the execution of a route, all of which must match.

@@ -23,9 +23,10 @@ type Config struct {
 	Kernel     kernel.Files // what machines boot that aren't loaded from a snapshot
 	Most       rootfs.Size  // that one machine may have
 	Sessions   session.Limits
-	Room       func() error                         // says why there is no room for another disk; a *space.Error
-	Clone      func(from, to string, uid int) error // makes a file that shares the other's content and belongs to the uid
-	Changed    func()                               // called after a report has changed; it mustn't block
+	Room       func() error                                          // says why there is no room for another disk; a *space.Error
+	DiskUsage  func(ctx context.Context, path string) (int64, error) // how many bytes a disk takes that it shares with no other
+	Clone      func(from, to string, uid int) error                  // makes a file that shares the other's content and belongs to the uid
+	Changed    func()                                                // called after a report has changed; it mustn't block
 }
 
 // Enclosures makes what machines run in.
@@ -34,6 +35,8 @@ type Enclosures interface {
 	Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error)
 	// Find returns the enclosure that Enclose made in this or another life of the daemon. It touches nothing.
 	Find(s jail.Spec) vmm.Enclosure
+	// Measure reads what the enclosure's program uses.
+	Measure(s jail.Spec) (jail.Usage, error)
 	// Remove ends every process of the enclosure and removes it.
 	Remove(ctx context.Context, s jail.Spec) error
 }

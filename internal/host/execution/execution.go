@@ -41,6 +41,7 @@ type execution struct {
 
 	mu       sync.Mutex // guards what follows
 	rec      record
+	meter    meter
 	sessions *session.Set // nil until the execution has run
 }
 
@@ -49,7 +50,7 @@ func (t *Table) newExecution(dir string, r record) *execution {
 		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
 		log:     slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox),
 		removal: make(chan struct{}), stopping: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{}),
-		freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
+		meter: meter{turn: make(chan struct{}, 1)}, freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
 	}
 	e.announce(r.State)
 	if r.Stopping {
@@ -139,7 +140,11 @@ func (e *execution) want(c chan struct{}) {
 func (e *execution) report() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Report{Route: e.route, State: e.rec.State, Since: e.rec.Since, Err: e.rec.Error.err()}
+	r := Report{Route: e.route, State: e.rec.State, Since: e.rec.Since, Err: e.rec.Error.err()}
+	if r.State == space.ExecutionRunning {
+		r.Usage = e.meter.last
+	}
+	return r
 }
 
 // place is where the execution's machine runs.

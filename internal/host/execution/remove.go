@@ -65,6 +65,9 @@ func (e *execution) insist(ctx context.Context, what string, step func(context.C
 		if err == nil {
 			return true
 		}
+		if ctx.Err() != nil {
+			return false
+		}
 		e.log.Error("will try again: "+what, "err", err)
 		pause(ctx, backOff)
 	}

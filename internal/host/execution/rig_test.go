@@ -16,9 +16,12 @@ import (
 
 	space "github.com/space-platform/space"
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/cgroup"
 	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/netns"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/template"
@@ -37,6 +40,7 @@ type rig struct {
 	machines map[int]*testMachine // by pid; dead ones stay
 	loads    int
 	boots    []vmm.Boot
+	measured int // how often guests were asked for their figures
 	loadErr  error
 	mute     bool                        // guests don't answer
 	deaf     bool                        // guests don't answer when they are to come to rest
@@ -63,7 +67,7 @@ func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -135,6 +139,10 @@ func (r *rig) Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error) {
 }
 
 func (r *rig) Find(s jail.Spec) vmm.Enclosure { return vmm.Enclosure{ID: s.ID, UID: s.UID} }
+
+func (r *rig) Measure(jail.Spec) (jail.Usage, error) {
+	return jail.Usage{Usage: cgroup.Usage{CPUNanos: 5e8, MemoryBytes: 1234}, Traffic: netns.Traffic{Received: 1, Sent: 2}}, nil
+}
 
 func (r *rig) Remove(ctx context.Context, s jail.Spec) error {
 	if err := r.step(ctx, "free"); err != nil {
@@ -362,6 +370,14 @@ func (r *rig) serve(st *link.Stream) {
 	r.mu.Unlock()
 	if deaf {
 		st.Recv(context.Background())
+		return
+	}
+	if call.GetMeasure() != nil {
+		r.mu.Lock()
+		r.measured++
+		r.mu.Unlock()
+		say(st, &sandboxv1.GuestUsage{MemoryTotalBytes: 10, MemoryUsedBytes: 4, Processes: 3})
+		st.CloseSend()
 		return
 	}
 	if o == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/host/rootfs"
 )
 
@@ -28,6 +29,8 @@ type Table struct {
 	ctx    context.Context // ends when the daemon stops
 	cancel context.CancelFunc
 	owners sync.WaitGroup
+
+	measuring chan struct{} // held by those who measure
 
 	mu      sync.Mutex // guards what follows
 	execs   map[string]*execution
@@ -48,7 +51,8 @@ type Report struct {
 	Route space.Route
 	State space.ExecutionState
 	Since time.Time
-	Err   error // a *space.Error, with failed and lost
+	Err   error            // a *space.Error, with failed and lost
+	Usage *sandboxv1.Usage // the newest, of one that runs; nil if there is none yet. It's not to be changed
 }
 
 // Open reads what an earlier life of the daemon left and goes on with it. It returns when every machine was found again or found gone, at
@@ -61,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{cfg: cfg, execs: map[string]*execution{}}
+	t := &Table{cfg: cfg, execs: map[string]*execution{}, measuring: make(chan struct{}, maxMeasuring)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	for name, r := range records {
 		t.execs[r.Route.Execution] = t.newExecution(filepath.Join(cfg.Dir, name), r)

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -17,25 +18,34 @@ const (
 	longestBackOff = 5 * time.Second
 )
 
-// watch keeps the link up until the machine is gone or ctx ends.
+// watch keeps the link up until the machine is gone or ctx ends, and measures it.
 func (e *execution) watch(ctx context.Context) {
+	e.keepLinked(ctx)
+	if machine.Gone(e.machine) && ctx.Err() == nil {
+		e.lose(ctx, "the sandbox's machine ended unexpectedly")
+	}
+}
+
+func (e *execution) keepLinked(ctx context.Context) {
+	measuring, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	work.Go(func() { e.measureAlways(measuring) })
 	for {
 		if e.link == nil && !e.relink(ctx) {
-			break
+			return
 		}
 		select {
 		case <-e.machine.Done():
+			return
 		case <-ctx.Done():
+			return
 		case <-e.link.Done():
 			e.log.Warn("the link to the guest broke", "err", e.link.Err())
 			e.link.Close()
 			e.link = nil
-			continue
 		}
-		break
-	}
-	if machine.Gone(e.machine) && ctx.Err() == nil {
-		e.lose(ctx, "the sandbox's machine ended unexpectedly")
 	}
 }
 

@@ -102,6 +102,13 @@ func TestEveryFrameOfTheGuestIsDroppedAndCounted(t *testing.T) {
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("drops = %v, %v, want %v", got, err, want)
 	}
+	sent := uint64(len(arp)+len(ip)+len(arp)) - 3*uint64(len(header))
+	if got, err := netns.ReadTraffic(name, "tap0"); err != nil || got != (netns.Traffic{Received: sent}) {
+		t.Errorf("the traffic = %+v, %v, want %d received", got, err, sent)
+	}
+	if _, err := netns.ReadTraffic(name, "tap1"); err == nil {
+		t.Error("the counters of a tap that isn't there were read")
+	}
 	tap.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if n, err := tap.Read(make([]byte, 2048)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("an answer of %d bytes came, %v", n, err)

@@ -49,6 +49,11 @@ func checkSession(m *sessionv1.AttachRequest) error {
 		return space.Errorf(space.CodeTooLarge, "arguments and environment have %d bytes, limit %d", command, maxCommand)
 	case len(m.GetSpec().GetStdin()) > maxStdin:
 		return space.Errorf(space.CodeTooLarge, "stdin has %d bytes, limit %d", len(m.GetSpec().GetStdin()), maxStdin)
+	case m.GetSpec().GetTimeout() != nil && (m.GetSpec().GetTimeout().CheckValid() != nil || m.GetSpec().GetTimeout().AsDuration() < 0):
+		return space.FieldErrorf("spec.timeout", "isn't a time that can pass")
+	}
+	if t := m.GetSpec().GetTty(); t != nil {
+		return session.CheckTerminal(t)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -10,7 +11,10 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
@@ -27,6 +31,9 @@ type Executions interface {
 	Stop(ctx context.Context, r space.Route) error
 	Remove(ctx context.Context, r space.Route) error
 	Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error
+	Sessions(r space.Route) (*session.Set, error)
+	Guest(ctx context.Context, r space.Route, f func(*link.Link) error) error
+	Usage(ctx context.Context, r space.Route) (*sandboxv1.Usage, error)
 	Reports() []execution.Report
 }
 
@@ -36,7 +43,7 @@ type Templates interface {
 	Reports() []template.Report
 }
 
-// Host implements both services.
+// Host implements the three services.
 type Host struct {
 	hostv1connect.UnimplementedHostServiceHandler
 
@@ -49,6 +56,7 @@ type Host struct {
 var (
 	_ hostv1connect.HostServiceHandler       = (*Host)(nil)
 	_ sessionv1connect.SessionServiceHandler = (*Host)(nil)
+	_ sandboxv1connect.SandboxServiceHandler = (*Host)(nil)
 )
 
 // Handler returns the services as an HTTP handler.
@@ -56,6 +64,7 @@ func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(hostv1connect.NewHostServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
 	mux.Handle(sessionv1connect.NewSessionServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
 	return mux
 }
 
@@ -116,8 +125,13 @@ func (h *Host) EnsureTemplate(_ context.Context, req *connect.Request[hostv1.Ens
 	return connect.NewResponse(&hostv1.EnsureTemplateResponse{}), nil
 }
 
-// Watch sends the whole status now and after each change.
+// usageInterval is how often the status is sent when nothing has changed but figures.
+const usageInterval = 5 * time.Second
+
+// Watch sends the whole status now, after each change, and now and then for the figures' sake.
 func (h *Host) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest], stream *connect.ServerStream[hostv1.WatchResponse]) error {
+	figures := time.NewTicker(usageInterval)
+	defer figures.Stop()
 	for {
 		next := h.Changes.Next()
 		if err := stream.Send(h.status()); err != nil {
@@ -125,6 +139,7 @@ func (h *Host) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest
 		}
 		select {
 		case <-next:
+		case <-figures.C:
 		case <-ctx.Done():
 			return nil
 		}

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -9,14 +11,18 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
@@ -28,6 +34,8 @@ import (
 type rig struct {
 	host     hostv1connect.HostServiceClient
 	sessions sessionv1connect.SessionServiceClient
+	sandbox  sandboxv1connect.SandboxServiceClient
+	set      *session.Set // of every execution
 	changes  *Changes
 	stop     context.CancelFunc
 
@@ -60,6 +68,11 @@ func newRig(t *testing.T) *rig {
 	client := peer.Client(socket, 0)
 	r.host = hostv1connect.NewHostServiceClient(client, "http://host")
 	r.sessions = sessionv1connect.NewSessionServiceClient(client, "http://host")
+	r.sandbox = sandboxv1connect.NewSandboxServiceClient(client, "http://host")
+	if r.set, err = session.Open(t.TempDir(), session.Limits{}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.set.Close)
 	return r
 }
 
@@ -75,6 +88,16 @@ func (e executions) Ensure(_ context.Context, o execution.Order) (execution.Repo
 func (e executions) Stop(context.Context, space.Route) error { return e.err }
 
 func (e executions) Remove(context.Context, space.Route) error { return e.err }
+
+func (e executions) Sessions(space.Route) (*session.Set, error) { return e.set, e.err }
+
+func (e executions) Guest(_ context.Context, _ space.Route, _ func(*link.Link) error) error {
+	return cmp.Or(e.err, error(space.Errorf(space.CodeUnavailable, "no guest")))
+}
+
+func (e executions) Usage(context.Context, space.Route) (*sandboxv1.Usage, error) {
+	return &sandboxv1.Usage{CpuSeconds: 1.5}, e.err
+}
 
 func (e executions) Attach(ctx context.Context, _ space.Route, q session.Request, send session.Send) error {
 	e.mu.Lock()
@@ -205,6 +228,8 @@ func TestSessionsAreChecked(t *testing.T) {
 		"no argv":   {func(m *sessionv1.AttachRequest) { m.Spec.Argv = nil }, space.CodeInvalid},
 		"no spec":   {func(m *sessionv1.AttachRequest) { m.Spec = nil }, space.CodeInvalid},
 		"long argv": {func(m *sessionv1.AttachRequest) { m.Spec.Argv[0] = strings.Repeat("x", maxCommand) }, space.CodeTooLarge},
+		"terminal":  {func(m *sessionv1.AttachRequest) { m.Spec.Tty = &sessionv1.Terminal{Rows: 24} }, space.CodeInvalid},
+		"timeout":   {func(m *sessionv1.AttachRequest) { m.Spec.Timeout = durationpb.New(-1) }, space.CodeInvalid},
 		"stdin":     {func(m *sessionv1.AttachRequest) { m.Spec.Stdin = make([]byte, maxStdin+1) }, space.CodeTooLarge},
 	} {
 		m := &sessionv1.AttachRequest{

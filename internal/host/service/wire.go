@@ -12,7 +12,7 @@ import (
 
 func executionReport(r execution.Report) *controlv1.ExecutionReport {
 	return &controlv1.ExecutionReport{
-		Route: peer.RouteMessage(r.Route), State: string(r.State), Error: peer.ErrorMessage(r.Err), Since: timestamppb.New(r.Since),
+		Route: peer.RouteMessage(r.Route), State: string(r.State), Error: peer.ErrorMessage(r.Err), Since: timestamppb.New(r.Since), Usage: r.Usage,
 	}
 }
 

@@ -10,8 +10,9 @@ import (
 
 // The limits of a list.
 const (
-	maxListed      = 500     // sessions, the newest
-	maxListedBytes = 1 << 10 // of a session's arguments: what doesn't fit isn't listed
+	maxListed      = 500 // sessions, the newest
+	maxListedBytes = 512 // of a session's arguments together, and of its directory: what doesn't fit isn't listed
+	maxListedUser  = 64
 )
 
 // Info is what is known of a session.
@@ -84,7 +85,7 @@ type summary struct {
 }
 
 func summarize(spec *sessionv1.Spec) summary {
-	s := summary{cwd: clipTo(spec.GetCwd(), maxListedBytes), user: clipTo(spec.GetUser(), maxListedBytes), tty: spec.GetTty() != nil}
+	s := summary{cwd: clipTo(spec.GetCwd(), maxListedBytes), user: clipTo(spec.GetUser(), maxListedUser), tty: spec.GetTty() != nil}
 	room := maxListedBytes
 	for _, a := range spec.GetArgv() {
 		s.argv = append(s.argv, clipTo(a, room))

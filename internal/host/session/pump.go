@@ -21,7 +21,7 @@ const (
 func (s *Set) pump(ses *Session) {
 	backOff, failures := firstBackOff, 0
 	for ses.needsGuest() {
-		l, err := s.liveLink()
+		l, err := s.Link(s.ctx)
 		if err != nil {
 			return
 		}
@@ -72,19 +72,24 @@ func (s *Set) pause(l *link.Link, d time.Duration) {
 	}
 }
 
-// liveLink waits for a link that isn't dead.
-func (s *Set) liveLink() (*link.Link, error) {
+// Link waits for a link to the guest that isn't dead.
+func (s *Set) Link(ctx context.Context) (*link.Link, error) {
 	for {
 		s.mu.Lock()
-		l, changed := s.link, s.linked
+		l, changed, lost := s.link, s.linked, s.lost
 		s.mu.Unlock()
-		if l != nil && !isDone(l) {
+		switch {
+		case lost != nil:
+			return nil, lost
+		case l != nil && !isDone(l):
 			return l, nil
 		}
 		select {
 		case <-changed:
 		case <-s.ctx.Done():
 			return nil, context.Cause(s.ctx)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
 }
