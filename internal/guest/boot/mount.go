@@ -116,6 +116,9 @@ func enterDisk() error {
 	if err := mountAll([]mount{{disk, newRoot, diskType, unix.MS_NOATIME, ""}}); err != nil {
 		return err
 	}
+	if err := grow(disk, newRoot); err != nil { // it works as it is, only with less room than its owner has paid for
+		fmt.Fprintf(os.Stderr, "spaced-guest: %v\n", err)
+	}
 	for _, dir := range []string{"/proc", "/sys", "/dev"} {
 		if err := os.MkdirAll(newRoot+dir, 0o755); err != nil {
 			return fmt.Errorf("make %s on the disk: %w", dir, err)

@@ -62,9 +62,12 @@ func checkEntropy(t *testing.T, s *suite) {
 	}
 }
 
-func checkClock(t *testing.T, s *suite) {
+func checkClock(t *testing.T, s *suite) { checkTime(t, s.load(t, s.base), s.base.saved) }
+
+// checkTime compares a guest's clock with the host's.
+func checkTime(t *testing.T, g *guest, saved time.Time) {
+	t.Helper()
 	const tolerance = 250 * time.Millisecond
-	g := s.load(t, s.base)
 	before := time.Now()
 	out := g.sh("date +%s")
 	after := time.Now()
@@ -74,6 +77,6 @@ func checkClock(t *testing.T, s *suite) {
 	}
 	earliest, latest := before.Add(-tolerance).Unix(), after.Add(tolerance).Unix()
 	if sec < earliest || sec > latest {
-		t.Errorf("the guest's clock says %d, want %d to %d; the snapshot is of %s", sec, earliest, latest, s.base.saved)
+		t.Errorf("the guest's clock says %d, want %d to %d; the snapshot is of %s", sec, earliest, latest, saved)
 	}
 }

@@ -78,13 +78,14 @@ func (g *guest) sh(command string) string {
 
 // session runs a program to its end.
 func (g *guest) session(ctx context.Context, argv ...string) (out string, exit *sessionv1.Exit, err error) {
-	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
-		Session: NextID("ses_"), Spec: &sessionv1.Spec{Argv: argv, User: "root", Cwd: "/"},
+	return g.run(ctx, &sessionv1.Spec{Argv: argv, User: "root", Cwd: "/"})
+}
+
+// run runs a session to its end.
+func (g *guest) run(ctx context.Context, spec *sessionv1.Spec) (out string, exit *sessionv1.Exit, err error) {
+	stream, err := g.open(ctx, &guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
+		Session: NextID("ses_"), Spec: spec,
 	}}})
-	if err != nil {
-		return "", nil, err
-	}
-	stream, err := g.link.Open(ctx, call)
 	if err != nil {
 		return "", nil, err
 	}

@@ -61,6 +61,8 @@ var checks = []check{
 	{name: "a machine has a memory of its own", run: checkOwnMemory, virtual: true},
 	{name: "clones draw different random numbers", run: checkEntropy},
 	{name: "the clock is right after a load", run: checkClock},
+	{name: "a machine has what is more than its template", run: checkLarger, virtual: true},
+	{name: "the guest's kernel does files and terminals", run: checkGuestsKernel, virtual: true},
 	{name: "a second dial ends the first", run: checkSecondDial},
 	{name: "the peer is the machine's process", run: checkPeer},
 	{name: "a machine is recovered after the daemon's end", run: checkRecover},
