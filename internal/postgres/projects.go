@@ -156,7 +156,7 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		if used.Sandboxes > 0 {
 			return space.Errorf(space.CodeConflict, "the project has %d sandboxes: delete them first", used.Sandboxes)
 		}
-		if err := q.SupersedeTemplatesOf(ctx, id); err != nil {
+		if err := deleteTemplatesOf(ctx, q, id); err != nil {
 			return err
 		}
 		if _, err := q.RevokeProjectKeys(ctx, id); err != nil {
@@ -164,4 +164,18 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		}
 		return q.DeleteProject(ctx, id)
 	})
+}
+
+// deleteTemplatesOf deletes the templates of a project, which no sandbox uses any more.
+func deleteTemplatesOf(ctx context.Context, q *db.Queries, project string) error {
+	ids, err := q.TemplatesOfProject(ctx, project)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := deleteTemplate(ctx, q, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }

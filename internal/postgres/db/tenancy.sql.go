@@ -427,14 +427,28 @@ func (q *Queries) SetUserRole(ctx context.Context, arg SetUserRoleParams) (int64
 	return result.RowsAffected(), nil
 }
 
-const supersedeTemplatesOf = `-- name: SupersedeTemplatesOf :exec
-UPDATE templates SET superseded_at = now() WHERE project = $1 AND superseded_at IS NULL
+const templatesOfProject = `-- name: TemplatesOfProject :many
+SELECT id FROM templates WHERE project = $1 AND deleted_at IS NULL ORDER BY id
 `
 
-// Nobody wants the templates of a project that is deleted.
-func (q *Queries) SupersedeTemplatesOf(ctx context.Context, project string) error {
-	_, err := q.db.Exec(ctx, supersedeTemplatesOf, project)
-	return err
+func (q *Queries) TemplatesOfProject(ctx context.Context, project string) ([]string, error) {
+	rows, err := q.db.Query(ctx, templatesOfProject, project)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const user = `-- name: User :one

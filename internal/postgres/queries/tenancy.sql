@@ -73,9 +73,8 @@ UPDATE projects SET quota_sandboxes = @quota_sandboxes, quota_vcpus = @quota_vcp
 -- name: DeleteProject :exec
 UPDATE projects SET deleted_at = now() WHERE id = @id;
 
--- name: SupersedeTemplatesOf :exec
--- Nobody wants the templates of a project that is deleted.
-UPDATE templates SET superseded_at = now() WHERE project = @project AND superseded_at IS NULL;
+-- name: TemplatesOfProject :many
+SELECT id FROM templates WHERE project = @project AND deleted_at IS NULL ORDER BY id;
 
 -- name: CreateUser :execrows
 INSERT INTO users (id, org, name, role) VALUES (@id, @org, @name, @role)
