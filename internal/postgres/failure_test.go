@@ -19,7 +19,10 @@ type scene struct {
 	pool    *pgxpool.Pool
 	store   *postgres.Store
 	name    string // of its organisation and its node
+	org     string
 	project string
+	user    string             // an admin
+	key     record.NewKey      // of the user
 	tpl     record.NewTemplate // ready
 	box     record.NewSandbox  // running
 	session record.NewSession  // of it, not started
@@ -29,6 +32,15 @@ func newScene(t *testing.T, pool *pgxpool.Pool) *scene {
 	t.Helper()
 	s := &scene{pool: pool, store: postgres.New(pool), name: space.NewID(space.PrefixOrg)}
 	s.project = must(t)(s.store.EnsureProject(t.Context(), s.name, "default"))
+	if err := pool.QueryRow(t.Context(), "SELECT org FROM projects WHERE id = $1", s.project).Scan(&s.org); err != nil {
+		t.Fatal(err)
+	}
+	s.user = must(t)(s.store.CreateUser(t.Context(), record.NewUser{ID: space.NewID(space.PrefixUser), Org: s.org, Name: "first", Role: space.RoleAdmin, By: s.project}))
+	s.key = s.newKey(space.RoleAdmin)
+	s.key.Holder = s.user
+	if err := s.store.CreateKey(t.Context(), s.key); err != nil {
+		t.Fatal(err)
+	}
 	s.tpl = s.newTemplate("mini")
 	must(t)(s.store.BuildTemplate(t.Context(), s.tpl))
 	s.observeTemplate(t, s.tpl.ID, record.TemplateStatus{State: record.TemplateReady, Shape: s.tpl.Shape, Digest: "sha256:1"})
@@ -56,6 +68,11 @@ func (s *scene) newTemplate(name string) record.NewTemplate {
 	return record.NewTemplate{ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: s.project, Name: name,
 		Node: s.name, Build: record.Build{Source: record.Source{Recipe: name}}, Content: func(map[string]string) ([32]byte, error) { return sha256.Sum256([]byte(name)), nil },
 		Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
+}
+
+func (s *scene) newKey(role space.Role) record.NewKey {
+	id := space.NewID(space.PrefixKey)
+	return record.NewKey{ID: id, Project: s.project, Name: "k", Prefix: "space_aaaaaaaa", Hash: sha256.Sum256([]byte(id)), Role: role}
 }
 
 func (s *scene) newSandbox() record.NewSandbox {
@@ -122,7 +139,13 @@ var laws = map[string]string{
 	"a template has the operation that made it": `SELECT count(*) FROM templates t WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.template = t.id)`,
 	"a built template has ended its build":      `SELECT count(*) FROM template_status st JOIN operations o ON o.template = st.template WHERE st.state <> 'building' AND o.status = 'running'`,
 	"a session has a token":                     `SELECT count(*) FROM sessions x WHERE NOT EXISTS (SELECT 1 FROM attachments a WHERE a.session = x.id)`,
-	"a claimed key names what was made":         `SELECT count(*) FROM idempotency_keys k WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sessions x WHERE x.id = k.resource)`,
+	"a claimed key names what was made": `SELECT count(*) FROM idempotency_keys k WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sessions x WHERE x.id = k.resource)
+		AND NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = k.resource) AND NOT EXISTS (SELECT 1 FROM users u WHERE u.id = k.resource)`,
+	"a sandbox's creation is an event": `SELECT count(*) FROM sandboxes s WHERE (SELECT count(*) FROM events e WHERE e.sandbox = s.id AND e.type = 'sandbox.created') <> 1`,
+	"an end is an event, once":         `SELECT count(*) FROM execution_status st JOIN executions x ON x.id = st.execution WHERE st.state IN ('failed', 'lost') AND (SELECT count(*) FROM events e WHERE e.sandbox = x.sandbox AND e.type = 'sandbox.' || st.state) <> 1`,
+	"a key's creation is an event":     `SELECT count(*) FROM api_keys k WHERE (SELECT count(*) FROM events e WHERE e.key = k.id AND e.type = 'key.created') <> 1`,
+	"no valid key of who is gone":      `SELECT count(*) FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder WHERE k.revoked_at IS NULL AND (p.deleted_at IS NOT NULL OR u.removed_at IS NOT NULL)`,
+	"a deleted project has no sandbox": `SELECT count(*) FROM projects p JOIN sandboxes s ON s.project = p.id WHERE p.deleted_at IS NOT NULL AND s.desired <> 'deleted'`,
 }
 
 func (s *scene) audit(t *testing.T) {
@@ -178,6 +201,32 @@ var writes = []struct {
 		_, err := s.store.Observe(ctx, record.Seen{Node: s.name, Facts: &record.Facts{Driver: "fake"}})
 		return err
 	}, `SELECT count(*) FROM nodes`},
+	{"create project", func(ctx context.Context, s *scene) error {
+		_, err := s.store.CreateProject(ctx, record.NewProject{ID: space.NewID(space.PrefixProject), Org: s.org, Name: "second", By: s.project, Request: record.Request{Key: "k"}})
+		return err
+	}, `SELECT count(*) FROM projects WHERE name = 'second'`},
+	{"update project", func(ctx context.Context, s *scene) error {
+		n, name := int64(7), "renamed"
+		return s.store.UpdateProject(ctx, s.org, s.project, record.ProjectChange{Name: &name, Quota: &record.Quota{VCPUs: &n}})
+	}, `SELECT count(*) FROM projects WHERE name = 'renamed' AND quota_vcpus = 7`},
+	{"create user", func(ctx context.Context, s *scene) error {
+		_, err := s.store.CreateUser(ctx, record.NewUser{ID: space.NewID(space.PrefixUser), Org: s.org, Name: "second", Role: space.RoleAdmin, By: s.project, Request: record.Request{Key: "k"}})
+		return err
+	}, `SELECT count(*) FROM users WHERE name = 'second'`},
+	{"set a user's role", func(ctx context.Context, s *scene) error {
+		return s.store.SetUserRole(ctx, s.org, s.user, space.RoleDeveloper)
+	}, `SELECT count(*) FROM users WHERE role = 'developer'`},
+	{"create key", func(ctx context.Context, s *scene) error {
+		k := s.newKey(space.RoleViewer)
+		k.ID = "second_" + s.project // the same key again: it's refused when it's there
+		if err := s.store.CreateKey(ctx, k); err == nil || space.CodeOf(err) == space.CodeUnavailable {
+			return err
+		}
+		return nil
+	}, `SELECT count(*) FROM api_keys WHERE id LIKE 'second_%'`},
+	{"revoke key", func(ctx context.Context, s *scene) error {
+		return s.store.RevokeKey(ctx, record.KeyScope{Org: s.org}, s.key.ID)
+	}, `SELECT count(*) FROM events WHERE type = 'key.revoked'`},
 	{"ensure project", func(ctx context.Context, s *scene) error {
 		_, err := s.store.EnsureProject(ctx, s.name, "second")
 		return err

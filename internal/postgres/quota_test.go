@@ -1,0 +1,239 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/pgtest"
+)
+
+// newRoom is the scene in a project with a quota.
+func newRoom(t *testing.T, s *scene, q record.Quota) room {
+	t.Helper()
+	own := *s
+	own.project = must(t)(s.store.CreateProject(t.Context(), record.NewProject{ID: space.NewID(space.PrefixProject), Org: s.org, Name: space.NewID("room"), Quota: q, By: s.project}))
+	return room{&own}
+}
+
+type room struct{ *scene }
+
+func (r room) used(t *testing.T) record.Usage {
+	t.Helper()
+	p, err := r.store.Project(t.Context(), r.org, r.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Used
+}
+
+func number(n int64) *int64 { return &n }
+
+const mib = record.MiB
+
+// TestQuotaFollowsTheModel creates and deletes at random, and holds each answer and what is used against a model.
+func TestQuotaFollowsTheModel(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		limit := record.Usage{
+			Sandboxes: rapid.Int64Range(0, 4).Draw(rt, "sandboxes"), VCPUs: rapid.Int64Range(0, 8).Draw(rt, "vcpus"),
+			MemoryBytes: rapid.Int64Range(0, 8).Draw(rt, "memory") * 64 * mib, DiskBytes: rapid.Int64Range(0, 8).Draw(rt, "disk") * 64 * mib,
+		}
+		r := newRoom(t, s, record.Quota{Sandboxes: &limit.Sandboxes, VCPUs: &limit.VCPUs, MemoryBytes: &limit.MemoryBytes, DiskBytes: &limit.DiskBytes})
+		var used record.Usage
+		live := map[string]record.Shape{}
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			if len(live) > 0 && rapid.Bool().Draw(rt, "delete") {
+				for id, shape := range live {
+					if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, id); err != nil {
+						rt.Fatal(err)
+					}
+					delete(live, id)
+					used = add(used, shape, -1)
+					break
+				}
+			} else {
+				n := r.newSandbox()
+				n.Shape = record.Shape{VCPUs: rapid.Uint32Range(1, 4).Draw(rt, "v"), MemoryBytes: rapid.Uint64Range(1, 4).Draw(rt, "m") * 64 * mib, DiskBytes: rapid.Uint64Range(1, 4).Draw(rt, "d") * 64 * mib}
+				after := add(used, n.Shape, 1)
+				_, err := r.store.CreateSandbox(t.Context(), n)
+				if fits := within(after, limit); (err == nil) != fits || err != nil && space.CodeOf(err) != space.CodeQuotaExceeded {
+					rt.Fatalf("used %+v of %+v, %s more: %v, fits %v", used, limit, n.Shape, err, fits)
+				}
+				if err == nil {
+					used, live[n.Route.Sandbox] = after, n.Shape
+				}
+			}
+			if got := r.used(t); got != used {
+				rt.Fatalf("used %+v, want %+v", got, used)
+			}
+		}
+	})
+}
+
+func add(u record.Usage, s record.Shape, sign int64) record.Usage {
+	return record.Usage{Sandboxes: u.Sandboxes + sign, VCPUs: u.VCPUs + sign*int64(s.VCPUs), MemoryBytes: u.MemoryBytes + sign*int64(s.MemoryBytes), DiskBytes: u.DiskBytes + sign*int64(s.DiskBytes)}
+}
+
+func within(u, limit record.Usage) bool {
+	return u.Sandboxes <= limit.Sandboxes && u.VCPUs <= limit.VCPUs && u.MemoryBytes <= limit.MemoryBytes && u.DiskBytes <= limit.DiskBytes
+}
+
+// TestQuotaIsExactUnderConcurrency has many create and delete at once at the limit, and somebody who looks all the time: never is more used
+// than allowed, exactly as many are let in as fit, and all comes back.
+func TestQuotaIsExactUnderConcurrency(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	const limit, workers, rounds = 5, 12, 6
+	r := newRoom(t, s, record.Quota{Sandboxes: number(limit), MemoryBytes: number(limit * 128 * mib)})
+	watching, stop := context.WithCancel(t.Context())
+	var watcher, wg sync.WaitGroup
+	watcher.Go(func() {
+		for watching.Err() == nil {
+			if got := r.used(t); got.Sandboxes > limit || got.MemoryBytes > limit*128*mib {
+				t.Errorf("%+v are used", got)
+				return
+			}
+		}
+	})
+	var refused atomic.Int64
+	for range workers {
+		wg.Go(func() {
+			for range rounds {
+				refused.Add(r.comeAndGo(t))
+			}
+		})
+	}
+	wg.Wait()
+	stop()
+	watcher.Wait()
+	if got := r.used(t); got != (record.Usage{}) {
+		t.Errorf("after all was deleted: %+v are used", got)
+	}
+	var let atomic.Int64
+	for range 3 * limit { // nobody deletes: as many as fit are let in
+		wg.Go(func() {
+			if _, err := r.store.CreateSandbox(t.Context(), r.newSandbox()); err == nil {
+				let.Add(1)
+			} else if space.CodeOf(err) != space.CodeQuotaExceeded {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if let.Load() != limit {
+		t.Errorf("%d were let in, want %d", let.Load(), limit)
+	}
+	if refused.Load() == 0 {
+		t.Error("nobody was refused: the limit was never reached")
+	}
+}
+
+// comeAndGo creates three sandboxes and deletes those that it got. It returns how many it didn't get.
+func (r room) comeAndGo(t *testing.T) (refused int64) {
+	var got []string
+	for range 3 {
+		n := r.newSandbox()
+		switch _, err := r.store.CreateSandbox(t.Context(), n); {
+		case err == nil:
+			got = append(got, n.Route.Sandbox)
+		case space.CodeOf(err) == space.CodeQuotaExceeded:
+			refused++
+		default:
+			t.Error(err)
+		}
+	}
+	for _, id := range got {
+		if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, id); err != nil {
+			t.Error(err)
+		}
+	}
+	return refused
+}
+
+// TestQuotaHoldsUpNobodyElse has one project's quota locked: another project creates all the same.
+func TestQuotaHoldsUpNobodyElse(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	locked, free := newRoom(t, s, record.Quota{}), newRoom(t, s, record.Quota{})
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM projects WHERE id = $1 FOR NO KEY UPDATE", locked.project); err != nil {
+		t.Fatal(err)
+	}
+	must(t)(free.store.CreateSandbox(t.Context(), free.newSandbox()))
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := locked.store.CreateSandbox(t.Context(), locked.newSandbox())
+		waiting <- err
+	}()
+	awaitLockWait(t, s)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+}
+
+// awaitLockWait returns when somebody in the database waits for a row. PostgreSQL offers no event for that.
+func awaitLockWait(t *testing.T, s *scene) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		if s.count(t, "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype IN ('transactionid', 'tuple')") > 0 {
+			return
+		}
+	}
+}
+
+// TestLoweredQuotaEndsNothing sets a quota below what is used: what is there stays, nothing more begins, and deleting helps.
+func TestLoweredQuotaEndsNothing(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	r := newRoom(t, s, record.Quota{})
+	var made []record.NewSandbox
+	for range 3 {
+		n := r.newSandbox()
+		must(t)(r.store.CreateSandbox(t.Context(), n))
+		made = append(made, n)
+	}
+	if err := r.store.UpdateProject(t.Context(), r.org, r.project, record.ProjectChange{Quota: &record.Quota{Sandboxes: number(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	for k, n := range made {
+		_, err := r.store.CreateSandbox(t.Context(), r.newSandbox())
+		if space.CodeOf(err) != space.CodeQuotaExceeded {
+			t.Fatalf("with %d of 2: %v", len(made)-k, err)
+		}
+		if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, n.Route.Sandbox); err != nil {
+			t.Fatal(err)
+		}
+		if r.used(t).Sandboxes == 1 {
+			break
+		}
+	}
+	must(t)(r.store.CreateSandbox(t.Context(), r.newSandbox()))
+}
+
+// TestRefusedCreateLeavesNothing holds that what a quota refuses is as if it had never been asked.
+func TestRefusedCreateLeavesNothing(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	r := newRoom(t, s, record.Quota{VCPUs: number(0)})
+	n := r.newSandbox()
+	n.Request = record.Request{Key: "k"}
+	if _, err := r.store.CreateSandbox(t.Context(), n); space.CodeOf(err) != space.CodeQuotaExceeded {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"sandboxes", "operations", "events", "idempotency_keys"} {
+		if got := s.count(t, fmt.Sprintf("SELECT count(*) FROM %s WHERE project = '%s'", table, r.project)); got != 0 {
+			t.Errorf("%d rows in %s", got, table)
+		}
+	}
+	s.audit(t)
+}
