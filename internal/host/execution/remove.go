@@ -8,6 +8,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	space "github.com/space-platform/space"
 )
 
@@ -37,7 +39,7 @@ func (e *execution) readEnded() error {
 func (e *execution) demolish(ctx context.Context) {
 	if _, err := os.Lstat(e.dir); err == nil {
 		e.insist(ctx, "note that an execution is to be removed", func(context.Context) error {
-			return e.change(func(r *record) { r.Removing = true })
+			return e.condemn()
 		})
 	}
 	if e.sessions != nil {
@@ -49,12 +51,32 @@ func (e *execution) demolish(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
+	if e.rec.UID != 0 { // it stayed on file, and with the file it's free
+		e.cfg.UIDs.Give(e.rec.UID)
+	}
 	e.table.mu.Lock()
 	e.table.forget(e.route.Execution)
 	e.table.mu.Unlock()
 	close(e.gone)
 	e.cfg.Changed()
 }
+
+// condemn notes that the execution is to be removed. Where the disk has no room for a note it's removed all the same, since that is what
+// makes room: after a crash the removal is ordered again.
+func (e *execution) condemn() error {
+	err := e.change(func(r *record) { r.Removing = true })
+	if !noRoom(err) {
+		return err
+	}
+	e.log.Warn("no room to note that an execution is to be removed", "err", err)
+	e.mu.Lock()
+	e.rec.Removing = true
+	e.mu.Unlock()
+	return nil
+}
+
+// noRoom reports whether a disk is full.
+func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // insist repeats a step with back-off until it succeeds, or ctx ends and it returns false.
 func (e *execution) insist(ctx context.Context, what string, step func(context.Context) error) bool {
@@ -98,7 +120,11 @@ func (e *execution) free(ctx context.Context) error {
 	if err := e.freeFiles(); err != nil {
 		return fmt.Errorf("free execution %s: %w", e.route.Execution, err)
 	}
-	if err := e.change(func(r *record) { r.UID, r.Machine = 0, nil }); err != nil {
+	err := e.change(func(r *record) { r.UID, r.Machine = 0, nil })
+	if e.rec.Removing && noRoom(err) {
+		return nil // the record that still has the uid goes with the rest; nobody gets the uid before
+	}
+	if err != nil {
 		return fmt.Errorf("free execution %s: %w", e.route.Execution, err)
 	}
 	e.cfg.UIDs.Give(place.UID)
