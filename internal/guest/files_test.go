@@ -213,3 +213,19 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("%v, %v", &u, err)
 	}
 }
+
+// TestCommandsOutliveFileCalls: each call about files uses up a thread, and commands are children of threads.
+func TestCommandsOutliveFileCalls(t *testing.T) {
+	d := startGuest(t)
+	l := d.attach()
+	s := d.talkOn(l, &guestv1.OpenSession{Session: newID(), Spec: withOpenStdin("read x; echo $x")})
+	for range 200 {
+		if err := d.fileCall(l, readAction("/etc/passwd")).finish(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("alive\n", true)
+	if e := s.untilExit(); e.Code != 0 || s.out.String() != "alive\n" {
+		t.Errorf("%v, %q", e, s.out.String())
+	}
+}

@@ -13,6 +13,7 @@ import (
 // the kernel hands to this process. Nothing else here may use os/exec.
 type Reaper struct {
 	started chan struct{} // there may be children again
+	forks   chan func()   // to be called on the thread that lives as long as the program
 
 	mu       sync.Mutex // held over fork and registration, so that no child's end comes before its entry, and over signals
 	children map[int]*Child
@@ -20,7 +21,7 @@ type Reaper struct {
 
 // NewReaper returns a reaper; Run must be called for it to work.
 func NewReaper() *Reaper {
-	return &Reaper{started: make(chan struct{}, 1), children: map[int]*Child{}}
+	return &Reaper{started: make(chan struct{}, 1), forks: make(chan func()), children: map[int]*Child{}}
 }
 
 // Adopt makes this process the parent of its descendants' orphans, as the first process of a machine is anyway.
@@ -42,7 +43,20 @@ type Child struct {
 }
 
 // Start starts a program. Errors are the system's, unwrapped.
-func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (*Child, error) {
+func (r *Reaper) Start(path string, argv []string, attr *syscall.ProcAttr) (c *Child, err error) {
+	if attr.Sys.Pdeathsig == 0 {
+		return r.start(path, argv, attr)
+	}
+	done := make(chan struct{}) // "parent" is a thread to the kernel, and others than this one come and go
+	r.forks <- func() {
+		defer close(done)
+		c, err = r.start(path, argv, attr)
+	}
+	<-done
+	return c, err
+}
+
+func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Child, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	pid, err := syscall.ForkExec(path, argv, attr)
@@ -77,6 +91,7 @@ func (c *Child) Sweep() {
 
 // Run reaps for as long as the process lives.
 func (r *Reaper) Run() {
+	go r.fork()
 	runtime.LockOSThread() // it blocks in the kernel most of the time
 	for {
 		pid, err := nextDead()
@@ -89,6 +104,14 @@ func (r *Reaper) Run() {
 		default:
 			panic(fmt.Sprintf("wait for any child: %v", err)) // only a wrong call can do that
 		}
+	}
+}
+
+// fork starts the programs that are to die with this one.
+func (r *Reaper) fork() {
+	runtime.LockOSThread()
+	for fork := range r.forks {
+		fork()
 	}
 }
 

@@ -20,13 +20,25 @@ import (
 
 // As calls do on a thread of its own that touches files as the user, and returns what it returns. New files belong to the user. The thread
 // ends with the call: its identity never comes back to the rest of the program. A panic is an error of code internal: one call must not end the machine.
-func As(u account.Account, do func() error) error {
-	done := make(chan error, 1)
+func As(u account.Account, do func() error) (err error) {
+	onOwnThread(func() { err = guarded(u, do) })
+	return err
+}
+
+// onOwnThread calls do on a thread that ends with it. The program's first thread can't end, so it's held back if it's the one that came.
+func onOwnThread(do func()) {
+	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // and it's never unlocked
-		done <- guarded(u, do)
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			onOwnThread(do)
+			runtime.UnlockOSThread()
+			return
+		}
+		do() // and the thread is never unlocked
 	}()
-	return <-done
+	<-done
 }
 
 func guarded(u account.Account, do func() error) (err error) {
