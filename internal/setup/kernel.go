@@ -44,7 +44,7 @@ func Leftovers(i instance.Instance) ([]string, error) {
 	if n > 0 {
 		out = append(out, fmt.Sprintf("%d machines", n))
 	}
-	mounts, err := mountsBelow(i.DataDir(), i.RunDir())
+	mounts, err := ownMounts(i)
 	if err != nil {
 		return nil, err
 	}

@@ -44,9 +44,13 @@ func mountPoints(mountinfo string, dirs []string) []string {
 // unescape undoes what the kernel does to white space and backslashes in mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// unmountAll unmounts everything in the instance's directories. What stays busy is detached: its data is written when its last user ends.
+// ownMounts returns what the instance mounted. A file system that the operator mounted for the data directory, or for a role's part of it, isn't
+// the instance's.
+func ownMounts(i instance.Instance) ([]string, error) { return mountsBelow(i.Volume(), i.RunDir()) }
+
+// unmountAll unmounts what the instance mounted. What stays busy is detached: its data is written when its last user ends.
 func unmountAll(ctx context.Context, i instance.Instance) error {
-	mounts, err := mountsBelow(i.DataDir(), i.RunDir())
+	mounts, err := ownMounts(i)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func Purge(ctx context.Context, i instance.Instance) error {
 		return err
 	}
 	if len(left) > 0 { // never delete through a mount
-		return fmt.Errorf("purge %s: still mounted: %v", i.Name, left)
+		return fmt.Errorf("purge %s: still mounted: %v: unmount it and purge again", i.Name, left)
 	}
 	for _, dir := range []string{i.RunDir(), i.LogDir(), i.DataDir()} {
 		if err := os.RemoveAll(dir); err != nil {
