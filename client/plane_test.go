@@ -1,0 +1,117 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// edge is a data plane with one file and one session's stdin, which fails as often as it is told to.
+type edge struct {
+	mu       sync.Mutex
+	failures int // answers still to be cut
+	stdin    []byte
+	closed   bool
+	file     []byte
+	seen     []string
+}
+
+func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen = append(e.seen, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+	if r.Header.Get("Authorization") != "Bearer spacesbx_x" {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, `{"type":"t","title":"Unauthorized","status":401,"code":"unauthenticated"}`)
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	switch {
+	case r.URL.Path == "/v1/sessions/ses_1/stdin":
+		e.takeStdin(w, r, body)
+	case r.Method == http.MethodPut:
+		e.file = body
+		io.WriteString(w, `{"path":"/f","type":"file","size":`+strconv.Itoa(len(body))+`,"mode":"0644","uid":0,"gid":0,"modified_at":"2026-01-01T00:00:00Z"}`)
+	case r.Method == http.MethodGet:
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(e.file))
+	}
+}
+
+// takeStdin keeps what is new, as the real one does, and sometimes dies before it has said so.
+func (e *edge) takeStdin(w http.ResponseWriter, r *http.Request, body []byte) {
+	offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+	if skip := len(e.stdin) - offset; skip <= len(body) {
+		e.stdin = append(e.stdin, body[skip:]...)
+	}
+	e.closed = r.URL.Query().Get("close") == "true"
+	if e.failures > 0 {
+		e.failures--
+		panic(http.ErrAbortHandler)
+	}
+	io.WriteString(w, `{"received":`+strconv.Itoa(len(e.stdin))+`}`)
+}
+
+func plane(t *testing.T, e *edge, token string) *Plane {
+	t.Helper()
+	s := httptest.NewServer(e)
+	t.Cleanup(s.Close)
+	p, err := NewPlane(s.URL, "sbx_1", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestStdinSurvivesBrokenAnswers: bytes whose answer was lost are sent again, and arrive once.
+func TestStdinSurvivesBrokenAnswers(t *testing.T) {
+	e := &edge{failures: 3}
+	sent := bytes.Repeat([]byte("0123456789"), 100_000)
+	n, err := plane(t, e, "spacesbx_x").SendStdin(t.Context(), "ses_1", 0, bytes.NewReader(sent), true)
+	if err != nil || n != int64(len(sent)) {
+		t.Fatalf("sent %d: %v", n, err)
+	}
+	if !bytes.Equal(e.stdin, sent) || !e.closed {
+		t.Errorf("the session got %d bytes of %d, closed %t", len(e.stdin), len(sent), e.closed)
+	}
+}
+
+func TestFileThereAndBack(t *testing.T) {
+	e := &edge{}
+	p := plane(t, e, "spacesbx_x")
+	entry, err := p.WriteFile(t.Context(), "/a b?c", bytes.NewReader([]byte("hello")), AsUser("root"), WithMode("0600"))
+	if err != nil || entry.Size != 5 {
+		t.Fatalf("%+v: %v", entry, err)
+	}
+	if want := "PUT /v1/sandboxes/sbx_1/files/content?mode=0600&path=%2Fa+b%3Fc&user=root"; e.seen[0] != want {
+		t.Errorf("asked for %q, want %q", e.seen[0], want)
+	}
+	r, err := p.ReadFile(t.Context(), "/a", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if b, err := io.ReadAll(r); err != nil || string(b) != "llo" {
+		t.Errorf("read %q: %v", b, err)
+	}
+}
+
+func TestPlaneRefusal(t *testing.T) {
+	_, err := plane(t, &edge{}, "spacesbx_other").StatFile(t.Context(), "/")
+	var refused *Error
+	if !errors.As(err, &refused) || refused.Code != "unauthenticated" || refused.Status != 401 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := NewPlane("ftp://x", "sbx_1", "t"); err == nil {
+		t.Error("an address that isn't http was taken")
+	}
+}
