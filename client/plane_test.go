@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// edge is a data plane with one file and one session's stdin, which fails as often as it is told to.
-type edge struct {
+// planeEdge is a data plane with one file and one session's stdin, which fails as often as it is told to.
+type planeEdge struct {
 	mu       sync.Mutex
 	failures int // answers still to be cut
 	stdin    []byte
@@ -22,7 +22,7 @@ type edge struct {
 	seen     []string
 }
 
-func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (e *planeEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen = append(e.seen, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
@@ -48,7 +48,7 @@ func (e *edge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // takeStdin keeps what is new, as the real one does, and sometimes dies before it has said so.
-func (e *edge) takeStdin(w http.ResponseWriter, r *http.Request, body []byte) {
+func (e *planeEdge) takeStdin(w http.ResponseWriter, r *http.Request, body []byte) {
 	offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
 	if skip := len(e.stdin) - offset; skip <= len(body) {
 		e.stdin = append(e.stdin, body[skip:]...)
@@ -61,7 +61,7 @@ func (e *edge) takeStdin(w http.ResponseWriter, r *http.Request, body []byte) {
 	io.WriteString(w, `{"received":`+strconv.Itoa(len(e.stdin))+`}`)
 }
 
-func plane(t *testing.T, e *edge, token string) *Plane {
+func plane(t *testing.T, e *planeEdge, token string) *Plane {
 	t.Helper()
 	s := httptest.NewServer(e)
 	t.Cleanup(s.Close)
@@ -74,7 +74,7 @@ func plane(t *testing.T, e *edge, token string) *Plane {
 
 // TestStdinSurvivesBrokenAnswers: bytes whose answer was lost are sent again, and arrive once.
 func TestStdinSurvivesBrokenAnswers(t *testing.T) {
-	e := &edge{failures: 3}
+	e := &planeEdge{failures: 3}
 	sent := bytes.Repeat([]byte("0123456789"), 100_000)
 	n, err := plane(t, e, "spacesbx_x").SendStdin(t.Context(), "ses_1", 0, bytes.NewReader(sent), true)
 	if err != nil || n != int64(len(sent)) {
@@ -86,7 +86,7 @@ func TestStdinSurvivesBrokenAnswers(t *testing.T) {
 }
 
 func TestFileThereAndBack(t *testing.T) {
-	e := &edge{}
+	e := &planeEdge{}
 	p := plane(t, e, "spacesbx_x")
 	entry, err := p.WriteFile(t.Context(), "/a b?c", bytes.NewReader([]byte("hello")), AsUser("root"), WithMode("0600"))
 	if err != nil || entry.Size != 5 {
@@ -106,7 +106,7 @@ func TestFileThereAndBack(t *testing.T) {
 }
 
 func TestPlaneRefusal(t *testing.T) {
-	_, err := plane(t, &edge{}, "spacesbx_other").StatFile(t.Context(), "/")
+	_, err := plane(t, &planeEdge{}, "spacesbx_other").StatFile(t.Context(), "/")
 	var refused *Error
 	if !errors.As(err, &refused) || refused.Code != "unauthenticated" || refused.Status != 401 {
 		t.Errorf("got %v", err)
