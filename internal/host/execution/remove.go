@@ -141,6 +141,9 @@ func (e *execution) freeFiles() error {
 			return err
 		}
 	}
+	if e.rec.Removing { // the disk goes next, and a full disk may have no room even for its owner's change
+		return nil
+	}
 	if err := os.Chown(e.file(diskName), 0, 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
