@@ -94,3 +94,15 @@ func codeOf(status int) string {
 	}
 	return "unexpected_answer"
 }
+
+// done reads an answer of which only its success matters.
+func done(resp *http.Response, err error) error {
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode == http.StatusNoContent {
+		return resp.Body.Close()
+	}
+	_, err = decode[json.RawMessage](resp, nil)
+	return err
+}

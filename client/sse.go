@@ -22,15 +22,18 @@ type message struct {
 
 // messages reads server-sent events. Comments, unknown fields and retry are ignored, as the standard says for the latter two; lines end
 // with LF or CRLF, which is what our servers and the proxies before them send.
-type messages struct{ r *bufio.Reader }
+type messages struct {
+	r  *bufio.Reader
+	id string // the newest id that came, also without an event
+}
 
-func newMessages(r io.Reader) messages { return messages{bufio.NewReaderSize(r, maxLine)} }
+func newMessages(r io.Reader) *messages { return &messages{r: bufio.NewReaderSize(r, maxLine)} }
 
 // errTooLong is returned for a line or an event beyond its limit.
 var errTooLong = errors.New("the stream has a line or an event that is too long")
 
 // next returns the next event that has data. io.EOF when the stream ended; an event that it cut off is dropped.
-func (m messages) next() (message, error) {
+func (m *messages) next() (message, error) {
 	var out message
 	hasData := false
 	for {
@@ -51,6 +54,7 @@ func (m messages) next() (message, error) {
 			out.event = string(value)
 		case "id":
 			out.id = string(value)
+			m.id = out.id
 		case "data":
 			if hasData {
 				out.data = append(out.data, '\n')
@@ -65,7 +69,7 @@ func (m messages) next() (message, error) {
 }
 
 // line returns a line without its end; it's valid until the next call.
-func (m messages) line() ([]byte, error) {
+func (m *messages) line() ([]byte, error) {
 	line, err := m.r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return nil, fmt.Errorf("%w: a line of more than %d bytes", errTooLong, maxLine)

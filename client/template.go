@@ -3,25 +3,36 @@ package client
 import (
 	"context"
 	"fmt"
+	"io"
+	"iter"
+	"net/http"
 
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
+// The documents of templates.
+type (
+	TemplateCreate = gen.TemplateCreate
+	TemplateStep   = gen.TemplateStep
+	LogLine        = gen.LogLine
+	Upload         = gen.Upload
+)
+
 // ListTemplates returns the project's templates, newest first, a page at a time behind the scenes.
 func (c *Client) ListTemplates(ctx context.Context) (list []Template, err error) {
-	for cursor := (*string)(nil); ; {
-		page, err := decode[gen.TemplatePage](c.api.ListTemplates(ctx, &gen.ListTemplatesParams{Cursor: cursor}))
+	all := pages(func(cursor *string) (*http.Response, error) {
+		return c.api.ListTemplates(ctx, &gen.ListTemplatesParams{Cursor: cursor})
+	}, func(p gen.TemplatePage) ([]Template, *string) { return p.Items, p.NextCursor })
+	for t, err := range all {
 		if err != nil {
 			return nil, fmt.Errorf("list templates: %w", err)
 		}
-		list = append(list, page.Items...)
-		if cursor = page.NextCursor; cursor == nil {
-			return list, nil
-		}
+		list = append(list, t)
 	}
+	return list, nil
 }
 
-// GetTemplate returns a template by its name or id.
+// GetTemplate returns a template by its id, name, alias or NAME:TAG.
 func (c *Client) GetTemplate(ctx context.Context, name string) (Template, error) {
 	t, err := decode[Template](c.api.GetTemplate(ctx, name))
 	if err != nil {
@@ -30,14 +41,94 @@ func (c *Client) GetTemplate(ctx context.Context, name string) (Template, error)
 	return t, nil
 }
 
-// BeginBuildTemplate orders the build of a template from a built-in recipe (base, mini) and returns the operation at once; Await it. A
-// template that is ready isn't built again.
-func (c *Client) BeginBuildTemplate(ctx context.Context, recipe string) (Operation, error) {
-	of := gen.TemplateCreateRecipe(recipe)
-	in := gen.TemplateCreate{Recipe: &of}
+// BeginCreateTemplate orders the build of a template and returns the operation at once; Await it. Content that was built already under the same name
+// isn't built again.
+func (c *Client) BeginCreateTemplate(ctx context.Context, in TemplateCreate) (Operation, error) {
 	op, err := decode[Operation](c.api.CreateTemplate(ctx, &gen.CreateTemplateParams{IdempotencyKey: idempotencyKey()}, in))
 	if err != nil {
-		return Operation{}, fmt.Errorf("build template %s: %w", recipe, err)
+		return Operation{}, fmt.Errorf("build template: %w", err)
 	}
 	return op, nil
+}
+
+// BeginBuildTemplate orders the build of a template from a built-in recipe (base, mini); see BeginCreateTemplate.
+func (c *Client) BeginBuildTemplate(ctx context.Context, recipe string) (Operation, error) {
+	of := gen.TemplateCreateRecipe(recipe)
+	op, err := c.BeginCreateTemplate(ctx, TemplateCreate{Recipe: &of})
+	if err != nil {
+		return Operation{}, fmt.Errorf("%s: %w", recipe, err)
+	}
+	return op, nil
+}
+
+// DeleteTemplate deletes a template; it is refused while a sandbox uses it.
+func (c *Client) DeleteTemplate(ctx context.Context, name string) error {
+	if err := done(c.api.DeleteTemplate(ctx, name)); err != nil {
+		return fmt.Errorf("delete template %s: %w", name, err)
+	}
+	return nil
+}
+
+// SetTemplateTag lets NAME:TAG mean a template from now on.
+func (c *Client) SetTemplateTag(ctx context.Context, template, tag string) (Template, error) {
+	t, err := decode[Template](c.api.SetTemplateTag(ctx, template, tag))
+	if err != nil {
+		return t, fmt.Errorf("tag template %s: %w", template, err)
+	}
+	return t, nil
+}
+
+// DeleteTemplateTag removes a tag.
+func (c *Client) DeleteTemplateTag(ctx context.Context, template, tag string) error {
+	if err := done(c.api.DeleteTemplateTag(ctx, template, tag)); err != nil {
+		return fmt.Errorf("remove tag %s of template %s: %w", tag, template, err)
+	}
+	return nil
+}
+
+// SetTemplateAlias gives a template another name.
+func (c *Client) SetTemplateAlias(ctx context.Context, template, alias string) (Template, error) {
+	t, err := decode[Template](c.api.SetTemplateAlias(ctx, template, alias))
+	if err != nil {
+		return t, fmt.Errorf("name template %s %s: %w", template, alias, err)
+	}
+	return t, nil
+}
+
+// DeleteTemplateAlias removes a name of a template that isn't its own.
+func (c *Client) DeleteTemplateAlias(ctx context.Context, template, alias string) error {
+	if err := done(c.api.DeleteTemplateAlias(ctx, template, alias)); err != nil {
+		return fmt.Errorf("remove the name %s of template %s: %w", alias, template, err)
+	}
+	return nil
+}
+
+// TemplateLogs returns the log of a template's build as far as it's there.
+func (c *Client) TemplateLogs(ctx context.Context, template string) iter.Seq2[LogLine, error] {
+	return pages(func(cursor *string) (*http.Response, error) {
+		return c.api.GetTemplateLogs(ctx, template, &gen.GetTemplateLogsParams{Cursor: cursor})
+	}, func(p gen.LogPage) ([]LogLine, *string) {
+		if len(p.Items) == 0 {
+			return nil, nil
+		}
+		return p.Items, p.NextCursor
+	})
+}
+
+// Upload sends all of r to the platform, for a template build to use, and returns the upload's id.
+func (c *Client) Upload(ctx context.Context, r io.Reader) (id string, err error) {
+	u, err := decode[Upload](c.api.CreateUpload(ctx, gen.UploadCreate{}))
+	if err != nil {
+		return "", fmt.Errorf("begin an upload: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, u.Url, r)
+	if err != nil {
+		return "", fmt.Errorf("upload: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+u.Token)
+	req.Header.Set("Content-Type", "application/octet-stream")
+	if err := done(c.http.Do(req)); err != nil {
+		return "", fmt.Errorf("upload: %w", err)
+	}
+	return u.Id, nil
 }

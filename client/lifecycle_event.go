@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	api "github.com/space-platform/space/api/gen/http"
+)
+
+// LifecycleEvent is something that happened to a sandbox, a template or a key of the project.
+type LifecycleEvent = api.Event
+
+// ListEvents returns the project's lifecycle events that are kept, oldest first; of one sandbox only, if its id is given.
+func (c *Client) ListEvents(ctx context.Context, sandbox string) iter.Seq2[LifecycleEvent, error] {
+	return pages(func(cursor *string) (*http.Response, error) {
+		return c.api.ListEvents(ctx, &api.ListEventsParams{Cursor: cursor, Sandbox: given(sandbox)})
+	}, func(p api.EventPage) ([]LifecycleEvent, *string) {
+		if len(p.Items) == 0 {
+			return nil, nil // the cursor of an empty page only says where to go on later
+		}
+		return p.Items, &p.NextCursor
+	})
+}
+
+// FollowEvents yields lifecycle events as they happen, after the event with the given id, or from now on if that is empty. It comes back by
+// itself after a dropped connection, with no event lost or repeated.
+func (c *Client) FollowEvents(ctx context.Context, sandbox, after string) iter.Seq2[LifecycleEvent, error] {
+	return func(yield func(LifecycleEvent, error) bool) {
+		f := &feed{client: c, sandbox: sandbox, after: after}
+		if err := f.follow(ctx, func(e LifecycleEvent) bool { return yield(e, nil) }); err != nil {
+			yield(LifecycleEvent{}, fmt.Errorf("follow events: %w", err))
+		}
+	}
+}
+
+// feed reads events over as many connections as it takes.
+type feed struct {
+	client  *Client
+	sandbox string
+	after   string
+}
+
+func (f *feed) follow(ctx context.Context, yield func(LifecycleEvent) bool) error {
+	pause := attachFirst
+	for failures := 0; ; {
+		before := f.after
+		err := f.connect(ctx, yield)
+		switch {
+		case errors.Is(err, errStop):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !mendable(err):
+			return err
+		case f.after != before:
+			failures, pause = 0, attachFirst
+		}
+		if failures++; failures == attachMost {
+			return err
+		}
+		if err := wait(ctx, jitter(pause)); err != nil {
+			return err
+		}
+		pause = min(2*pause, attachLongest)
+	}
+}
+
+func (f *feed) connect(ctx context.Context, yield func(LifecycleEvent) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	silence := time.AfterFunc(attachSilence, cancel)
+	defer silence.Stop()
+	p := &api.ListEventsParams{Sandbox: given(f.sandbox), LastEventID: given(f.after)}
+	resp, err := f.client.api.ListEvents(ctx, p, func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Accept", "text/event-stream")
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		_, err := decode[json.RawMessage](resp, nil)
+		return err
+	}
+	for m := newMessages(alive{resp.Body, silence}); ; {
+		raw, err := m.next()
+		if m.id != "" {
+			f.after = m.id
+		}
+		if err != nil {
+			return err
+		}
+		e, err := lifecycleEvent(raw)
+		if err != nil {
+			return err
+		}
+		if !yield(e) {
+			return errStop
+		}
+	}
+}
+
+// lifecycleEvent reads an event, or the reason for which the stream ends. A gap, events that are no longer kept, is an event without a time.
+func lifecycleEvent(raw message) (LifecycleEvent, error) {
+	var data struct {
+		LifecycleEvent
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(raw.data, &data); err != nil {
+		return LifecycleEvent{}, fmt.Errorf("read a %s event: %w", clip(raw.event), err)
+	}
+	switch {
+	case raw.event == string(eventEnded) && data.Reason == "key_ended":
+		return LifecycleEvent{}, &Error{Code: "unauthenticated", Detail: "the key was revoked, or has expired"}
+	case raw.event == string(eventEnded):
+		return LifecycleEvent{}, io.EOF
+	}
+	data.Type = api.EventType(raw.event)
+	return data.LifecycleEvent, nil
+}
+
+// given is a parameter that may be absent.
+func given(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
