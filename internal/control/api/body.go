@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	space "github.com/space-platform/space"
 )
@@ -65,6 +66,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 // decodeStrict decodes one JSON object into a struct, and the objects within it likewise. Unknown, repeated and null members are refused
 // by name, and so are values of another type; what the values may be is for the use case.
 func decodeStrict(b []byte, into any) error {
+	if !utf8.Valid(b) { // or the decoder would put other characters in silently, into a command for example
+		return space.Errorf(space.CodeInvalid, "the body is not valid UTF-8")
+	}
 	return decodeObject(b, reflect.ValueOf(into).Elem(), "")
 }
 
