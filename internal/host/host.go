@@ -23,6 +23,7 @@ import (
 	"github.com/space-platform/space/internal/host/service"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/uids"
+	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/instance"
 )
@@ -34,18 +35,29 @@ type Config struct {
 	Driver   vmm.Driver
 	Kernel   kernel.Files
 	Helper   rootfs.Helper // makes file systems
+	DataDir  string        // for what needn't be on the volume: uploads, and layers from registries
+	Insecure []string      // registries that needn't speak TLS, as HOST:PORT, beside those of this machine
 	Version  string        // of this build
 }
 
-// The directories on the volume.
+// The directories on the volume, and those in the data directory.
 const (
 	templatesName  = "templates"
+	layersName     = "layers"
 	executionsName = "executions"
+
+	uploadsName = "uploads"
+	blobsName   = "blobs"
 )
+
+// layersShare is how much of the volume the layers of template builds may take: a quarter. They share blocks with templates, and the
+// oldest go when there are more.
+const layersShare = 4
 
 // Host is a running spaced-host.
 type Host struct {
 	jail       *jail.Jail
+	uploads    *upload.Store
 	templates  *template.Store
 	executions *execution.Table
 	service    *service.Host
@@ -72,10 +84,10 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	changes, facts := service.NewChanges(), factsOf(c)
 	pool := uids.New(c.Instance.VMUIDs())
-	h.templates, err = template.Open(ctx, template.Config{
-		Dir: filepath.Join(c.Volume.Path, templatesName), Volume: volume{}, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Kernel: c.Kernel, Helper: c.Helper, Changed: changes.Notify,
-	})
+	if h.uploads, err = upload.Open(filepath.Join(c.DataDir, uploadsName)); err != nil {
+		return err
+	}
+	h.templates, err = h.openTemplates(ctx, c, pool, changes.Notify)
 	if err != nil {
 		return err
 	}
@@ -86,8 +98,23 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
-	h.service = &service.Host{Executions: h.executions, Templates: h.templates, Facts: facts, Changes: changes}
+	h.service = &service.Host{
+		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Uploads: h.uploads, Facts: facts, Changes: changes,
+	}
 	return nil
+}
+
+func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, changed func()) (*template.Store, error) {
+	u, err := c.Volume.Usage()
+	if err != nil {
+		return nil, err
+	}
+	return template.Open(ctx, template.Config{
+		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), LayerBytes: u.Bytes / layersShare,
+		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure,
+		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Kernel: c.Kernel, Helper: c.Helper, Uploads: h.uploads, Changed: changed,
+	})
 }
 
 // sweep removes enclosures and processes that belong to no execution: a template build's, or those of a record that is gone.
@@ -116,6 +143,9 @@ func (h *Host) Close() {
 	}
 	if h.templates != nil { // after the executions, which load from them
 		h.templates.Close()
+	}
+	if h.uploads != nil { // after the templates, which are built from them
+		h.uploads.Close()
 	}
 	h.jail.Close()
 }

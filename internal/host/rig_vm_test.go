@@ -24,6 +24,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
 	"github.com/space-platform/space/internal/host"
@@ -83,7 +84,7 @@ func serve(description string) error {
 	if err != nil {
 		return err
 	}
-	h, err := host.Open(ctx, host.Config{Instance: d.Instance, Volume: d.volume(), Driver: driver, Kernel: d.Kernel, Helper: rootfs.Self()})
+	h, err := host.Open(ctx, host.Config{Instance: d.Instance, Volume: d.volume(), Driver: driver, Kernel: d.Kernel, Helper: rootfs.Self(), DataDir: filepath.Join(d.Dir, "data")})
 	if err != nil {
 		return err
 	}
@@ -103,6 +104,7 @@ type rig struct {
 	process  *exec.Cmd
 	host     hostv1connect.HostServiceClient
 	sessions sessionv1connect.SessionServiceClient
+	sandbox  sandboxv1connect.SandboxServiceClient
 }
 
 func newRig(t *testing.T) *rig {
@@ -120,6 +122,7 @@ func newRig(t *testing.T) *rig {
 	client := peer.Client(r.socket(), 0)
 	r.host = hostv1connect.NewHostServiceClient(client, "http://host")
 	r.sessions = sessionv1connect.NewSessionServiceClient(client, "http://host")
+	r.sandbox = sandboxv1connect.NewSandboxServiceClient(client, "http://host")
 	r.start()
 	return r
 }
@@ -288,19 +291,23 @@ type client struct {
 	r       *rig
 	route   space.Route
 	session string
-	argv    []string
+	spec    *sessionv1.Spec
+	take    func([]byte) // is given the output instead of keeping it; nil: it's kept
+
+	got     uint64 // bytes of output
+	started bool
+	last    *sessionv1.AttachResponse
 
 	mu      sync.Mutex
-	started bool
 	data    []byte
-	last    *sessionv1.AttachResponse
+	changed chan struct{} // closed and replaced when data grows
 }
 
 // attach follows the session until its stream ends, and calls grown after each event.
 func (c *client) attach(ctx context.Context, grown func(int)) error {
 	stream, err := c.r.sessions.Attach(ctx, connect.NewRequest(&sessionv1.AttachRequest{
-		Route: peer.RouteMessage(c.route), Session: c.session, Spec: &sessionv1.Spec{Argv: c.argv, User: "user"},
-		FromOffset: uint64(len(c.data)), Resume: c.started,
+		Route: peer.RouteMessage(c.route), Session: c.session, Spec: c.spec,
+		FromOffset: c.got, Resume: c.started,
 	}))
 	if err != nil {
 		return err
@@ -310,19 +317,52 @@ func (c *client) attach(ctx context.Context, grown func(int)) error {
 		e := stream.Msg()
 		c.started = c.started || e.GetStarted() != nil
 		if o := e.GetOutput(); o != nil {
-			if o.GetOffset() != uint64(len(c.data)) {
-				return fmt.Errorf("output at %d, want %d", o.GetOffset(), len(c.data))
+			if o.GetOffset() != c.got {
+				return fmt.Errorf("output at %d, want %d", o.GetOffset(), c.got)
 			}
-			c.data = append(c.data, o.GetData()...)
+			c.got += uint64(len(o.GetData()))
+			c.keep(o.GetData())
 		}
 		c.last = e
-		grown(len(c.data))
+		grown(int(c.got))
 	}
 	return stream.Err()
 }
 
+func (c *client) keep(b []byte) {
+	if c.take != nil {
+		c.take(b)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.data = append(c.data, b...)
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// await waits until a client that is attached has got a text.
+func (c *client) await(t *testing.T, text string) {
+	t.Helper()
+	for deadline := time.After(time.Minute); ; {
+		c.mu.Lock()
+		data, changed := string(c.data), c.changed
+		c.mu.Unlock()
+		if strings.Contains(data, text) {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("waited in vain for %q, got %q", text, data)
+		}
+	}
+}
+
 func (r *rig) client(route space.Route, argv ...string) *client {
-	return &client{r: r, route: route, session: space.NewID(space.PrefixSession), argv: argv}
+	return &client{
+		r: r, route: route, session: space.NewID(space.PrefixSession), spec: &sessionv1.Spec{Argv: argv, User: "user"}, changed: make(chan struct{}),
+	}
 }
 
 // run runs a command to its end and returns what it printed.

@@ -16,6 +16,8 @@ type Config struct {
 	Acceleration string `toml:"acceleration"`
 	// VolumeGiB is the size of the btrfs image, allocated whole when it's made. 0: DefaultVolumeGiB.
 	VolumeGiB int `toml:"volume_gib"`
+	// InsecureRegistries are registries of OCI images that needn't speak TLS, as HOST:PORT, beside those on this machine.
+	InsecureRegistries []string `toml:"insecure_registries"`
 	// PublicURL and EdgeURL are how clients reach the API and the edge. Empty: loopback with the instance's ports.
 	PublicURL string `toml:"public_url"`
 	EdgeURL   string `toml:"edge_url"`

@@ -73,7 +73,7 @@ func plainFile(ctx context.Context, name, scratch string, limits Limits) (*os.Fi
 }
 
 func decompressed(ctx context.Context, f *os.File, scratch string, limits Limits) (*os.File, error) {
-	packed, err := decompress(f)
+	packed, err := Decompress(f)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ var (
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
 )
 
-// decompress returns what a gzip or zstd stream holds; anything else is returned as it is.
-func decompress(r io.Reader) (io.ReadCloser, error) {
+// Decompress returns what a gzip or zstd stream holds; anything else is returned as it is.
+func Decompress(r io.Reader) (io.ReadCloser, error) {
 	in := bufio.NewReader(r)
 	magic, err := in.Peek(len(zstdMagic))
 	if err != nil && err != io.EOF {

@@ -70,7 +70,7 @@ func FuzzDecompress(f *testing.F) {
 	f.Add(gzipped(f, []byte("text")))
 	f.Add(zstded(f, []byte("text")))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := decompress(bytes.NewReader(b))
+		r, err := Decompress(bytes.NewReader(b))
 		if err != nil {
 			return
 		}

@@ -73,7 +73,7 @@ func (l *layer) wrap(err error) error {
 
 // applyPacked decompresses and applies, and reads to the end what follows the archive.
 func (l *layer) applyPacked(ctx context.Context, sum hash.Hash) error {
-	packed, err := decompress(l.input)
+	packed, err := Decompress(l.input)
 	if err != nil {
 		return err
 	}

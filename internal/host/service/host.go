@@ -14,11 +14,10 @@ import (
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/execution"
-	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
-	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -37,18 +36,12 @@ type Executions interface {
 	Reports() []execution.Report
 }
 
-// Templates does what is ordered about templates. See template.Store.
-type Templates interface {
-	Ensure(id, recipe string, size rootfs.Size) error
-	Reports() []template.Report
-}
-
-// Host implements the three services.
+// Host implements the services.
 type Host struct {
-	hostv1connect.UnimplementedHostServiceHandler
-
+	Node       string // its name
 	Executions Executions
 	Templates  Templates
+	Uploads    Uploads
 	Facts      *controlv1.NodeFacts
 	Changes    *Changes // notified when a report changes
 }
@@ -57,6 +50,7 @@ var (
 	_ hostv1connect.HostServiceHandler       = (*Host)(nil)
 	_ sessionv1connect.SessionServiceHandler = (*Host)(nil)
 	_ sandboxv1connect.SandboxServiceHandler = (*Host)(nil)
+	_ uploadv1connect.UploadServiceHandler   = (*Host)(nil)
 )
 
 // Handler returns the services as an HTTP handler.
@@ -65,6 +59,7 @@ func (h *Host) Handler() http.Handler {
 	mux.Handle(hostv1connect.NewHostServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
 	mux.Handle(sessionv1connect.NewSessionServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
 	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
 	return mux
 }
 
@@ -110,19 +105,6 @@ func (h *Host) StopExecution(ctx context.Context, req *connect.Request[hostv1.St
 		return nil, peer.ToConnect(err)
 	}
 	return connect.NewResponse(&hostv1.StopExecutionResponse{}), nil
-}
-
-// EnsureTemplate begins the build of a template.
-func (h *Host) EnsureTemplate(_ context.Context, req *connect.Request[hostv1.EnsureTemplateRequest]) (*connect.Response[hostv1.EnsureTemplateResponse], error) {
-	o := req.Msg.GetOrder()
-	err := checkTemplate(o.GetTemplate())
-	if err == nil {
-		err = h.Templates.Ensure(o.GetTemplate(), o.GetRecipe(), size(o.GetShape()))
-	}
-	if err != nil {
-		return nil, peer.ToConnect(err)
-	}
-	return connect.NewResponse(&hostv1.EnsureTemplateResponse{}), nil
 }
 
 // usageInterval is how often the status is sent when nothing has changed but figures.

@@ -22,6 +22,7 @@ import (
 	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -35,6 +36,7 @@ type rig struct {
 	host     hostv1connect.HostServiceClient
 	sessions sessionv1connect.SessionServiceClient
 	sandbox  sandboxv1connect.SandboxServiceClient
+	uploads  uploadv1connect.UploadServiceClient
 	set      *session.Set // of every execution
 	changes  *Changes
 	stop     context.CancelFunc
@@ -44,12 +46,15 @@ type rig struct {
 	orders   []execution.Order
 	attached []session.Request
 	err      error // of the next calls
+
+	built    template.Order // the newest
+	received map[string]uint64
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{changes: NewChanges()}
-	h := &Host{Executions: executions{r}, Templates: templates{r}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
+	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := peer.Listen(socket, 0)
 	if err != nil {
@@ -69,6 +74,7 @@ func newRig(t *testing.T) *rig {
 	r.host = hostv1connect.NewHostServiceClient(client, "http://host")
 	r.sessions = sessionv1connect.NewSessionServiceClient(client, "http://host")
 	r.sandbox = sandboxv1connect.NewSandboxServiceClient(client, "http://host")
+	r.uploads = uploadv1connect.NewUploadServiceClient(client, "http://host")
 	if r.set, err = session.Open(t.TempDir(), session.Limits{}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +128,20 @@ func (e executions) Reports() []execution.Report {
 
 type templates struct{ *rig }
 
-func (s templates) Ensure(string, string, rootfs.Size) error { return s.err }
+func (s templates) Ensure(o template.Order) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.built = o
+	return s.err
+}
+
+func (s templates) Remove(string) error { return s.err }
+
+func (s templates) Acknowledge(n map[string]uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received = n
+}
 
 func (s templates) Reports() []template.Report {
 	return []template.Report{

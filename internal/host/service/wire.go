@@ -18,13 +18,17 @@ func executionReport(r execution.Report) *controlv1.ExecutionReport {
 
 func templateReport(r template.Report) *controlv1.TemplateReport {
 	out := &controlv1.TemplateReport{
-		Template: r.Template, State: r.State, Error: peer.ErrorMessage(r.Err), Progress: r.Progress, Digest: r.Digest,
+		Template: r.Template, State: r.State, Error: peer.ErrorMessage(r.Err), Progress: r.Progress, FailedStep: uint32(r.FailedStep),
 	}
-	if r.State == template.Ready {
-		out.Shape = &controlv1.Shape{
-			Vcpus: uint32(r.Size.VCPUs), MemoryBytes: uint64(r.Size.MemoryBytes), DiskBytes: uint64(r.Size.DiskBytes),
-		}
+	for _, l := range r.Log {
+		out.Log = append(out.Log, &controlv1.LogLine{Number: l.Number, At: timestamppb.New(l.At), Step: uint32(l.Step), Text: l.Text})
 	}
+	if r.State != template.Ready {
+		return out
+	}
+	out.Digest = r.Digest
+	out.Shape = &controlv1.Shape{Vcpus: uint32(r.Size.VCPUs), MemoryBytes: uint64(r.Size.MemoryBytes), DiskBytes: uint64(r.Size.DiskBytes)}
+	out.Defaults = &controlv1.Defaults{Env: r.Defaults.Env, User: r.Defaults.User, Workdir: r.Defaults.Workdir}
 	return out
 }
 

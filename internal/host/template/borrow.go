@@ -1,8 +1,10 @@
 package template
 
 import (
-	"log/slog"
+	"errors"
 	"os"
+	"path/filepath"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -11,49 +13,134 @@ import (
 
 // Snapshot is what a machine is loaded from.
 type Snapshot struct {
-	State    string // files
-	Memory   string
-	Disk     string
-	Sealed   *os.File // the memory once more, shared by all machines; nil if it isn't
-	Size     rootfs.Size
-	Manifest vmm.Manifest
+	State      string // files
+	Memory     string
+	Disk       string
+	DiskDigest string
+	Sessions   string   // a directory with the sessions that run in it; "": none
+	Sealed     *os.File // the memory once more, shared by all machines; nil if it isn't
+	Size       rootfs.Size
+	Manifest   vmm.Manifest
 }
 
-// Borrow returns a template's base snapshot, whose files stay as they are until give is called.
+// Borrow returns a template's own snapshot, whose files stay as they are until give is called.
 func (s *Store) Borrow(template string) (_ Snapshot, give func(), err error) {
+	return s.SnapshotFor(template, rootfs.Size{})
+}
+
+// SnapshotFor returns a template's snapshot for machines of a size. If there is none it's the template's own, whose size is another one: a
+// machine can boot from its disk then, made as large as wanted. The files stay as they are until give is called.
+func (s *Store) SnapshotFor(template string, size rootfs.Size) (_ Snapshot, give func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.templates[template]
-	switch {
-	case !ok:
-		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "the node has no template %s", template)
-	case e.State != Ready:
-		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "template %s is %s", template, e.State)
+	e, err := s.ready(template)
+	if err != nil {
+		return Snapshot{}, nil, err
 	}
-	e.use.RLock()
-	return Snapshot{
-		State: e.file(stateName), Memory: e.file(memoryName), Disk: e.file(diskName), Sealed: e.sealed,
-		Size: e.m.Size, Manifest: e.m.VMM,
-	}, e.use.RUnlock, nil
+	b := e.base
+	if x, ok := e.shapes[size]; ok && x.base != nil {
+		b = x.base
+		x.used = time.Now()
+	}
+	b.use.RLock() // nobody waits to write whom a template still shows
+	return b.snapshot(), b.use.RUnlock, nil
 }
 
-// Reject removes a template whose snapshot turned out not to fit this node, so that it's ordered again.
+// ready returns a template that is. mu is held.
+func (s *Store) ready(template string) (*entry, error) {
+	e, ok := s.templates[template]
+	switch {
+	case !ok || e.removing:
+		return nil, space.Errorf(space.CodeTemplateNotReady, "the node has no template %s", template)
+	case e.State != Ready:
+		return nil, space.Errorf(space.CodeTemplateNotReady, "template %s is %s", template, e.State)
+	}
+	return e, nil
+}
+
+func (b *base) snapshot() Snapshot {
+	s := Snapshot{
+		State: b.file(stateName), Memory: b.file(memoryName), Disk: b.file(diskName), DiskDigest: b.m.Files[diskName].SHA256, Sealed: b.sealed,
+		Size: b.m.Size, Manifest: b.m.VMM,
+	}
+	if b.m.Order.Start != "" {
+		s.Sessions = filepath.Join(b.dir, sessionsName)
+	}
+	return s
+}
+
+// borrowBase is for a build that begins with another template.
+func (s *Store) borrowBase(template string) (Snapshot, Defaults, func(), error) {
+	snapshot, give, err := s.Borrow(template)
+	if err != nil {
+		return Snapshot{}, Defaults{}, nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return snapshot, s.templates[template].Defaults, give, nil
+}
+
+// Reject says that a template's snapshots turned out not to fit this node: its own is made anew.
 func (s *Store) Reject(template string) {
 	s.mu.Lock()
-	e, ok := s.templates[template]
-	if !ok || e.State != Ready {
+	e, err := s.ready(template)
+	if err != nil {
 		s.mu.Unlock()
 		return
 	}
-	delete(s.templates, template)
+	gone := e.dropShapes()
+	s.renew(e)
 	s.mu.Unlock()
-	e.use.Lock()
-	defer e.use.Unlock()
-	s.mu.Lock()
-	s.unshare(e)
-	s.mu.Unlock()
-	if err := s.cfg.Volume.Delete(e.dir); err != nil {
-		slog.Error("can't remove a template that doesn't fit this node", "template", template, "err", err)
+	for _, b := range gone {
+		s.destroy(b) // what stays is removed at the next Open
 	}
+}
+
+// Remove removes a template to its last trace, its build included; layers that it shares with others stay. It may be repeated. A template that
+// isn't there is no error.
+func (s *Store) Remove(id string) error {
+	s.mu.Lock()
+	e, ok := s.templates[id]
+	if !ok {
+		s.mu.Unlock()
+		return nil
+	}
+	e.removing = true
+	jobs := e.jobs()
+	s.mu.Unlock()
+	for _, j := range jobs {
+		j.cancel(errRemoved)
+		<-j.done // it ends what it's at, and removes what it made
+	}
+	s.mu.Lock()
+	all := e.snapshots()
+	s.mu.Unlock()
+	var errs []error
+	for _, b := range all {
+		errs = append(errs, s.destroy(b))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.templates[id] == e {
+		delete(s.templates, id)
+	}
+	s.mu.Unlock()
 	s.cfg.Changed()
+	return nil
+}
+
+// jobs are all that are at work for a template. mu is held.
+func (e *entry) jobs() []*job {
+	var out []*job
+	if e.job != nil {
+		out = append(out, e.job)
+	}
+	for _, x := range e.shapes {
+		if x.job != nil {
+			out = append(out, x.job)
+		}
+	}
+	return out
 }

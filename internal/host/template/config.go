@@ -7,18 +7,26 @@ import (
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/uids"
+	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
 // Config is what a Store needs.
 type Config struct {
-	Dir        string // on the volume
+	Dir        string   // on the volume
+	Layers     string   // a directory on the volume, for disks that builds begin with
+	LayerBytes int64    // that those may take, shared blocks counted for each
+	Blobs      string   // a directory for layers from registries
+	Insecure   []string // registries that needn't speak TLS, as HOST:PORT
 	Volume     Volume
+	Clone      func(from, to string, uid int) error // makes a file that shares the other's content
+	Room       func() error                         // says why there is no room for another template; a *space.Error
 	Driver     vmm.Driver
 	Enclosures Enclosures
 	UIDs       *uids.Pool
 	Kernel     kernel.Files
 	Helper     rootfs.Helper
+	Uploads    Uploads
 	Changed    func() // called after a report has changed; it mustn't block
 }
 
@@ -36,4 +44,10 @@ type Volume interface {
 	Freeze(path string) error
 	// Delete removes a subvolume with all that's in it, or a directory. None is no error.
 	Delete(path string) error
+}
+
+// Uploads are what clients have uploaded for builds.
+type Uploads interface {
+	// Use returns an upload, which stays until done is called. Errors are space.Errors.
+	Use(id string) (f upload.File, done func(), err error)
 }

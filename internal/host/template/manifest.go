@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
 )
@@ -22,31 +24,44 @@ const (
 	diskName     = rootfs.DiskName
 )
 
-// maxManifest bounds a manifest, in bytes.
-const maxManifest = 64 << 10
+// maxManifest bounds a manifest, in bytes: an order has at most a few MiB of commands.
+const maxManifest = 16 << 20
 
 // format is the version of the directory's layout.
-const format = 1
+const format = 2
 
-// manifest says what a template is made of. It's written last.
+// manifest says what a snapshot is made of. It's written last.
 type manifest struct {
-	Format   int                 `json:"format"`
-	Template string              `json:"template"`
-	Recipe   string              `json:"recipe"`
-	Made     time.Time           `json:"made"`
-	Size     rootfs.Size         `json:"size"`
-	Sources  sources             `json:"sources"`
-	VMM      vmm.Manifest        `json:"vmm"`
-	Files    map[string]fileInfo `json:"files"`
+	Format    int                 `json:"format"`
+	Template  string              `json:"template"`
+	Order     Order               `json:"order"`
+	Secondary bool                `json:"secondary,omitempty"` // of another shape than the template's own
+	Made      time.Time           `json:"made"`
+	Size      rootfs.Size         `json:"size"`
+	Sources   sources             `json:"sources"`
+	Defaults  Defaults            `json:"defaults"`
+	Image     *image.Config       `json:"image,omitempty"` // of a source that is an image
+	VMM       vmm.Manifest        `json:"vmm"`
+	Files     map[string]fileInfo `json:"files"`
 }
 
-// sources are what a template was made from. One that was made from others than today's is out of date.
+// sources are what a snapshot was made with. One that was made with others than today's is out of date.
 type sources struct {
-	Recipe       string `json:"recipe"` // digest
-	Kernel       string `json:"kernel"` // digest of kernel and initramfs, which has the guest in it
-	Driver       string `json:"driver"` // name
+	Recipe       string `json:"recipe,omitempty"` // digest; of a template that is a recipe's and nothing more: it can be made anew whenever that changes
+	Kernel       string `json:"kernel"`           // digest of kernel and initramfs, which has the guest in it
+	Driver       string `json:"driver"`           // name
 	Acceleration string `json:"acceleration"`
 	Version      string `json:"version"` // of the driver's VMM
+}
+
+// sourcesOf are what a snapshot would be made with today.
+func sourcesOf(c *Config, o Order) sources {
+	v := c.Driver.Capabilities()
+	s := sources{Kernel: c.Kernel.Digest, Driver: c.Driver.Name(), Acceleration: v.Acceleration, Version: v.Version}
+	if r, err := rootfs.Find(o.Recipe); err == nil && len(o.Steps) == 0 && o.Start == "" {
+		s.Recipe = r.Digest()
+	}
+	return s
 }
 
 // fileInfo is what is known of a file of a template.
@@ -56,28 +71,40 @@ type fileInfo struct {
 	SHA256 string `json:"sha256"` // see digest
 }
 
-// readManifest reads a template's manifest and checks that its files are there whole, by their lengths.
-func readManifest(dir string) (manifest, string, error) {
-	b, err := durable.ReadFile(filepath.Join(dir, manifestName), maxManifest)
+// base is a snapshot on file.
+type base struct {
+	dir    string
+	m      manifest
+	digest string       // of the manifest
+	use    sync.RWMutex // held for reading by those who load from it
+	sealed *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
+}
+
+func (b *base) file(name string) string { return filepath.Join(b.dir, name) }
+
+// readBase reads a snapshot's manifest and checks that its files are there whole, by their lengths.
+func readBase(dir string) (*base, error) {
+	text, err := durable.ReadFile(filepath.Join(dir, manifestName), maxManifest)
 	if err != nil {
-		return manifest{}, "", err
+		return nil, err
 	}
-	var m manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return manifest{}, "", fmt.Errorf("read %s: %w", manifestName, err)
+	b := &base{dir: dir}
+	if err := json.Unmarshal(text, &b.m); err != nil {
+		return nil, fmt.Errorf("read %s: %w", manifestName, err)
 	}
-	if m.Format != format {
-		return manifest{}, "", fmt.Errorf("read %s: format %d, want %d", manifestName, m.Format, format)
+	if b.m.Format != format {
+		return nil, fmt.Errorf("read %s: format %d, want %d", manifestName, b.m.Format, format)
 	}
 	for _, name := range []string{diskName, memoryName, stateName} {
-		info, err := os.Stat(filepath.Join(dir, name))
+		info, err := os.Stat(b.file(name))
 		if err != nil {
-			return manifest{}, "", err
+			return nil, err
 		}
-		if want := m.Files[name].Bytes; info.Size() != want {
-			return manifest{}, "", fmt.Errorf("%s has %d bytes, the manifest says %d", name, info.Size(), want)
+		if want := b.m.Files[name].Bytes; info.Size() != want {
+			return nil, fmt.Errorf("%s has %d bytes, the manifest says %d", name, info.Size(), want)
 		}
 	}
-	sum := sha256.Sum256(b)
-	return m, "sha256:" + hex.EncodeToString(sum[:]), nil
+	sum := sha256.Sum256(text)
+	b.digest = "sha256:" + hex.EncodeToString(sum[:])
+	return b, nil
 }

@@ -65,42 +65,42 @@ func copyData(src, dst *os.File) error {
 	return nil
 }
 
-// share makes a template's memory shared, if the driver can use that and there is room. The store's mu isn't held.
-func (s *Store) share(e *entry) {
+// share makes a snapshot's memory shared, if the driver can use that and there is room. The store's mu isn't held.
+func (s *Store) share(b *base) {
 	c := s.cfg.Driver.Capabilities()
 	if !c.SealedMemory || c.SharedMemory {
 		return
 	}
 	s.mu.Lock()
-	need := e.m.Files[memoryName].Data
+	need := b.m.Files[memoryName].Data
 	room := s.sealedBytes+need <= totalMemory()/sealedShare
 	if room {
 		s.sealedBytes += need
 	}
 	s.mu.Unlock()
 	if !room {
-		slog.Info("a template's memory isn't shared: templates keep as much as they may", "template", e.Template)
+		slog.Info("a template's memory isn't shared: templates keep as much as they may", "template", b.m.Template)
 		return
 	}
-	f, err := sealMemory(e.file(memoryName))
+	f, err := sealMemory(b.file(memoryName))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
 		s.sealedBytes -= need
-		slog.Warn("a template's memory can't be shared", "template", e.Template, "err", err)
+		slog.Warn("a template's memory can't be shared", "template", b.m.Template, "err", err)
 		return
 	}
-	e.sealed = f
+	b.sealed = f
 }
 
-// unshare lets go of a template's shared memory; machines that have it mapped keep it. mu is held.
-func (s *Store) unshare(e *entry) {
-	if e.sealed == nil {
+// unshare lets go of a snapshot's shared memory; machines that have it mapped keep it. mu is held.
+func (s *Store) unshare(b *base) {
+	if b.sealed == nil {
 		return
 	}
-	e.sealed.Close()
-	e.sealed = nil
-	s.sealedBytes -= e.m.Files[memoryName].Data
+	b.sealed.Close()
+	b.sealed = nil
+	s.sealedBytes -= b.m.Files[memoryName].Data
 }
 
 func totalMemory() int64 {

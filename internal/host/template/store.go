@@ -2,14 +2,12 @@ package template
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -18,8 +16,11 @@ import (
 // The limits of a store.
 const (
 	maxTemplates = 200
-	maxBuilds    = 1       // at the same time; others wait
-	maxProgress  = 1 << 10 // bytes of a progress line
+	maxBuilds    = 1                      // at the same time; others wait
+	maxQueue     = 50                     // builds that wait
+	maxProgress  = 1 << 10                // bytes of a progress line
+	buildTimeout = 30 * time.Minute       // of one build, from its turn on
+	logPause     = 300 * time.Millisecond // in which lines gather before anybody is told
 )
 
 // buildSuffix ends the name of a directory whose build isn't finished.
@@ -36,7 +37,7 @@ const (
 type Store struct {
 	cfg    Config
 	ctx    context.Context // ends all builds
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	builds sync.WaitGroup
 	turn   chan struct{} // held by those that build
 
@@ -44,153 +45,193 @@ type Store struct {
 	templates   map[string]*entry
 	sealedBytes int64 // kept in memory for all templates
 	closed      bool
+	telling     *time.Timer // says soon that there are new lines; nil if nobody needs to
 }
 
-// entry is one template.
+// entry is one template. The store's mu guards it.
 type entry struct {
 	Report
-	use sync.RWMutex // held for reading by those who load from it
-	dir string
-	m   manifest // when ready
-
-	sealed *os.File // its memory, shared by all machines; nil if it isn't
+	order    Order
+	log      buildLog
+	base     *base // its own snapshot; what is to be made anew, while it isn't ready; nil if there is none
+	shapes   map[rootfs.Size]*shape
+	job      *job // that makes it; nil if none does
+	removing bool
 }
-
-func (e *entry) file(name string) string { return filepath.Join(e.dir, name) }
 
 // Report is what the node knows of a template.
 type Report struct {
-	Template string
-	State    string
-	Err      error       // a *space.Error, with Failed
-	Size     rootfs.Size // with Ready
-	Progress string      // with Building
-	Digest   string      // of the manifest, with Ready
+	Template   string
+	State      string
+	Err        error       // a *space.Error, with Failed
+	FailedStep int         // with Failed: from 1; 0 for the source; one more than there are steps for what comes after them
+	Size       rootfs.Size // with Ready
+	Progress   string      // with Building
+	Digest     string      // of the manifest, with Ready
+	Defaults   Defaults    // with Ready
+	Log        []Line      // that the control plane doesn't have, as many as a report takes
 }
 
-// Open reads the templates in a directory, which it makes if need be, and removes what isn't one or is out of date.
-func Open(ctx context.Context, cfg Config) (*Store, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open the templates: %w", err)
-	}
-	entries, err := os.ReadDir(cfg.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("open the templates: %w", err)
-	}
-	s := &Store{cfg: cfg, templates: map[string]*entry{}, turn: make(chan struct{}, maxBuilds)}
-	for _, e := range entries {
-		if err := s.read(filepath.Join(cfg.Dir, e.Name())); err != nil {
-			return nil, fmt.Errorf("open the templates: %w", err)
-		}
-	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	for _, e := range s.templates {
-		s.share(e)
-	}
-	return s, nil
+// job is a build that waits or is at work.
+type job struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when it's over
 }
 
-// read takes in one directory, or removes it.
-func (s *Store) read(dir string) error {
-	if strings.HasSuffix(dir, buildSuffix) {
-		return s.cfg.Volume.Delete(dir)
-	}
-	m, digest, err := readManifest(dir)
-	if err == nil && !s.current(m) {
-		err = errors.New("it was made with another kernel, guest, recipe or driver")
-	}
-	if err != nil {
-		slog.Info("removing a template", "dir", dir, "why", err)
-		return s.cfg.Volume.Delete(dir)
-	}
-	s.templates[m.Template] = &entry{dir: dir, m: m, Report: Report{Template: m.Template, State: Ready, Size: m.Size, Digest: digest}}
-	return nil
-}
+// errRemoved ends the build of a template that isn't wanted any more; errClosed ends all of them.
+var (
+	errRemoved = space.Errorf(space.CodeConflict, "the template was removed")
+	errClosed  = space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
+	errTooLong = space.Errorf(space.CodeTimeout, "the build didn't end within %s", buildTimeout)
+)
 
-// current reports whether a template would be made the same way today.
-func (s *Store) current(m manifest) bool {
-	r, err := rootfs.Find(m.Recipe)
-	if err != nil {
-		return false
-	}
-	r, err = r.Sized(m.Size)
-	return err == nil && m.Sources == s.sources(r)
-}
-
-func (s *Store) sources(r rootfs.Recipe) sources {
-	c := s.cfg.Driver.Capabilities()
-	return sources{
-		Recipe: r.Digest(), Kernel: s.cfg.Kernel.Digest, Driver: s.cfg.Driver.Name(), Acceleration: c.Acceleration, Version: c.Version,
-	}
-}
-
-// Ensure begins a build unless the template is there or being built, and returns at once. The zero size is the recipe's own.
-func (s *Store) Ensure(template, recipe string, size rootfs.Size) error {
-	r, err := rootfs.Find(recipe)
-	if err != nil {
+// Ensure begins a build unless the template is there or being built, and returns at once.
+func (s *Store) Ensure(o Order) error {
+	if err := o.Check(); err != nil {
 		return err
 	}
-	if r, err = r.Sized(size); err != nil {
+	size, err := o.sized()
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e, ok := s.templates[template]; ok && e.State != Failed {
+	old, ok := s.templates[o.Template]
+	if ok && old.State != Failed {
 		return nil
 	}
-	switch {
-	case s.closed:
-		return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
-	case len(s.templates) >= maxTemplates:
-		return space.Errorf(space.CodeCapacity, "the node has %d templates, which is its limit", maxTemplates)
+	if err := s.admit(ok); err != nil {
+		return err
 	}
-	e := &entry{dir: filepath.Join(s.cfg.Dir, space.HostLabel(template)), Report: Report{Template: template, State: Building, Progress: "waiting for its turn"}}
-	s.templates[template] = e
-	s.builds.Go(func() { s.build(e, r) })
-	s.cfg.Changed()
+	if ok && old.base != nil {
+		s.renew(old)
+		return nil
+	}
+	e := &entry{order: o, shapes: map[rootfs.Size]*shape{}, Report: Report{Template: o.Template}}
+	s.templates[o.Template] = e
+	s.begin(e, size, (*builder).build)
 	return nil
 }
 
-// build waits for its turn and builds.
-func (s *Store) build(e *entry, r rootfs.Recipe) {
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-s.ctx.Done():
-		return
+// admit says why a build can't begin. mu is held.
+func (s *Store) admit(known bool) error {
+	queue := 0
+	for _, e := range s.templates {
+		if e.job != nil {
+			queue++
+		}
 	}
-	b := builder{cfg: &s.cfg, template: e.Template, recipe: r, sources: s.sources(r), dir: e.dir + buildSuffix, progress: func(line string) {
-		slog.Info("building a template", "template", e.Template, "recipe", r.Name, "step", line)
-		s.update(e, func() { e.Progress = line[:min(len(line), maxProgress)] })
-	}}
-	m, digest, err := b.build(s.ctx, e.dir)
-	if s.ctx.Err() != nil {
-		return
+	switch {
+	case s.closed:
+		return errClosed
+	case !known && len(s.templates) >= maxTemplates:
+		return space.Errorf(space.CodeCapacity, "the node has %d templates, which is its limit", maxTemplates)
+	case queue >= maxQueue:
+		return space.Errorf(space.CodeCapacity, "%d templates are being built or wait for it, which is the limit", maxQueue)
 	}
-	if err != nil {
-		slog.Error("a template could not be built", "template", e.Template, "recipe", r.Name, "err", err)
-		s.update(e, func() { e.State, e.Err, e.Progress = Failed, failure(err), "" })
-		return
-	}
-	e.m = m
-	s.share(e)
-	s.update(e, func() { e.State, e.Progress, e.Size, e.Digest = Ready, "", m.Size, digest })
+	return nil
 }
 
-// failure is what a user is told of a failed build: the cause, since whoever builds templates here runs the machine.
-func failure(err error) error {
-	var e *space.Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return space.Errorf(space.CodeInternal, "the build failed: %w", err)
+// begin begins a build. mu is held.
+func (s *Store) begin(e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
+	e.State, e.Err, e.FailedStep, e.Progress = Building, nil, 0, "waiting for its turn"
+	e.job = s.start(func(ctx context.Context) { s.build(ctx, e, size, how) })
+	s.cfg.Changed()
 }
 
-func (s *Store) update(e *entry, change func()) {
+// start starts a job, which gets its turn before it's called. mu is held.
+func (s *Store) start(work func(context.Context)) *job {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	j := &job{cancel: cancel, done: make(chan struct{})}
+	s.builds.Go(func() {
+		defer close(j.done)
+		defer cancel(nil)
+		select {
+		case s.turn <- struct{}{}:
+			defer func() { <-s.turn }()
+		case <-ctx.Done():
+			return
+		}
+		limited, stop := context.WithTimeoutCause(ctx, buildTimeout, errTooLong)
+		defer stop()
+		work(limited)
+	})
+	return j
+}
+
+// build builds, and notes what became of it.
+func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
+	b := s.builder(e, size)
+	made, err := how(b, ctx)
+	if err == nil {
+		s.share(made)
+	} else if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	s.mu.Lock()
+	old := e.base
+	e.job, e.Progress = nil, ""
+	switch {
+	case err == nil:
+		e.base, e.State, e.Size, e.Digest, e.Defaults = made, Ready, made.m.Size, made.digest, made.m.Defaults
+		e.log.add(b.step, "the template is ready")
+	case s.ctx.Err() == nil && !e.removing:
+		e.State, e.Err, e.FailedStep = Failed, failure(err), stepOf(at(b.step, err))
+		e.log.add(b.step, "the build failed: "+e.Err.Error())
+		slog.Error("a template could not be built", "template", e.Template, "step", b.step, "err", err)
+	}
+	s.mu.Unlock()
+	s.cfg.Changed()
+	if err == nil && old != nil {
+		s.destroy(old)
+	}
+}
+
+// builder returns what makes a template.
+func (s *Store) builder(e *entry, size rootfs.Size) *builder {
+	return &builder{
+		cfg: &s.cfg, layers: layers{dir: s.cfg.Layers, limit: s.cfg.LayerBytes, clone: s.cfg.Clone}, order: e.order, size: size,
+		dir: s.newDir(e.Template) + buildSuffix, borrow: s.borrowBase,
+		log: func(step int, text string) { s.update(func() { e.log.add(step, text) }, s.tellSoon) },
+		now: func(line string) {
+			slog.Info("building a template", "template", e.Template, "doing", line)
+			s.update(func() { e.Progress = line[:min(len(line), maxProgress)] }, s.cfg.Changed)
+		},
+	}
+}
+
+func (s *Store) update(change, tell func()) {
 	s.mu.Lock()
 	change()
 	s.mu.Unlock()
-	s.cfg.Changed()
+	tell()
+}
+
+// tellSoon says a little later that a report has changed, once for all lines until then.
+func (s *Store) tellSoon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.telling == nil && !s.closed {
+		s.telling = time.AfterFunc(logPause, func() {
+			s.update(func() { s.telling = nil }, s.cfg.Changed)
+		})
+	}
+}
+
+// Acknowledge says which lines of builds' logs the control plane has, by their templates.
+func (s *Store) Acknowledge(received map[string]uint64) {
+	s.mu.Lock()
+	more := false
+	for id, n := range received {
+		if e, ok := s.templates[id]; ok {
+			e.log.acknowledge(n)
+			more = more || len(e.log.lines) > 0
+		}
+	}
+	s.mu.Unlock()
+	if more {
+		s.cfg.Changed()
+	}
 }
 
 // Reports returns what is known of all templates, in the order of their ids.
@@ -199,7 +240,12 @@ func (s *Store) Reports() []Report {
 	defer s.mu.Unlock()
 	var out []Report
 	for _, e := range s.templates {
-		out = append(out, e.Report)
+		if e.removing {
+			continue
+		}
+		r := e.Report
+		r.Log = e.log.report()
+		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b Report) int { return strings.Compare(a.Template, b.Template) })
 	return out
@@ -209,12 +255,45 @@ func (s *Store) Reports() []Report {
 func (s *Store) Close() {
 	s.mu.Lock()
 	s.closed = true
+	if s.telling != nil {
+		s.telling.Stop()
+	}
 	s.mu.Unlock()
-	s.cancel()
+	s.cancel(errClosed)
 	s.builds.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, e := range s.templates {
-		s.unshare(e)
+		for _, b := range e.snapshots() {
+			s.unshare(b)
+		}
 	}
+}
+
+// snapshots are all that are on file of a template.
+func (e *entry) snapshots() []*base {
+	var out []*base
+	if e.base != nil {
+		out = append(out, e.base)
+	}
+	for _, x := range e.shapes {
+		if x.base != nil {
+			out = append(out, x.base)
+		}
+	}
+	return out
+}
+
+// destroy removes a snapshot that nobody finds any more, as soon as nobody loads from it. mu isn't held.
+func (s *Store) destroy(b *base) error {
+	b.use.Lock()
+	defer b.use.Unlock()
+	s.mu.Lock()
+	s.unshare(b)
+	s.mu.Unlock()
+	if err := s.cfg.Volume.Delete(b.dir); err != nil {
+		slog.Error("can't remove a template's snapshot", "template", b.m.Template, "dir", b.dir, "err", err)
+		return fmt.Errorf("remove template %s: %w", b.m.Template, err)
+	}
+	return nil
 }

@@ -2,10 +2,12 @@ package template
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/uids"
+	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
@@ -31,20 +34,24 @@ type rig struct {
 	t       *testing.T
 	dir     string
 	version string
+	kernel  string // digest
 
 	mu      sync.Mutex
 	homes   map[string]bool
+	boots   int
 	changed chan struct{}
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, dir: t.TempDir(), version: "1", homes: map[string]bool{}, changed: make(chan struct{}, 1)}
+	return &rig{t: t, dir: t.TempDir(), version: "1", kernel: "k", homes: map[string]bool{}, changed: make(chan struct{}, 1)}
 }
 
 func (r *rig) open(helper rootfs.Helper) *Store {
 	r.t.Helper()
 	s, err := Open(r.t.Context(), Config{
-		Dir: r.dir, Volume: directories{}, Driver: r, Enclosures: r, UIDs: uids.New(5000, 5000), Kernel: kernel.Files{Digest: "k"}, Helper: helper,
+		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"),
+		Volume: directories{}, Clone: copyFile, Room: func() error { return nil }, Uploads: noUploads{},
+		Driver: r, Enclosures: r, UIDs: uids.New(5000, 5000), Kernel: kernel.Files{Digest: r.kernel}, Helper: helper,
 		Changed: func() {
 			select {
 			case r.changed <- struct{}{}:
@@ -76,7 +83,7 @@ func (r *rig) await(s *Store, state string) Report {
 
 func (r *rig) checkNothingLeft(s *Store) {
 	r.t.Helper()
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(filepath.Join(r.dir, "templates"))
 	if err != nil || len(entries) > 0 || len(r.homes) > 0 {
 		r.t.Errorf("left are %v, %v, %v", entries, r.homes, err)
 	}
@@ -103,10 +110,9 @@ func (r *rig) Name() string                   { return "test" }
 func (r *rig) Capabilities() vmm.Capabilities { return vmm.Capabilities{Version: r.version} }
 
 func (r *rig) Boot(_ context.Context, _ vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
-	for _, path := range []string{b.Disk, b.Memory} {
-		if _, err := os.Stat(path); err != nil {
-			return nil, err
-		}
+	r.boots++
+	if _, err := os.Stat(b.Disk); err != nil {
+		return nil, err
 	}
 	return nil, errors.New("nothing boots here")
 }
@@ -126,46 +132,72 @@ func (directories) Make(path string) error   { return os.Mkdir(path, 0o700) }
 func (directories) Freeze(string) error      { return nil }
 func (directories) Delete(path string) error { return os.RemoveAll(path) }
 
+// copyFile stands in for a clone.
+func copyFile(from, to string, _ int) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
+
+type noUploads struct{}
+
+func (noUploads) Use(id string) (upload.File, func(), error) {
+	return upload.File{}, nil, space.Errorf(space.CodeNotFound, "no upload %s", id)
+}
+
+// mini is an order of the smallest template.
+func mini(id string) Order { return Order{Template: id, Recipe: "mini"} }
+
 // put writes a template as a build leaves it.
-func (r *rig) put(id string, change func(*manifest)) {
+func (r *rig) put(o Order, change func(*manifest)) {
 	r.t.Helper()
-	recipe, err := rootfs.Find("mini")
+	size, err := o.sized()
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	dir := filepath.Join(r.dir, space.HostLabel(id))
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	m := manifest{Format: format, Template: o.Template, Order: o, Size: size, Made: time.Now(), Files: map[string]fileInfo{}}
+	m.Sources = sourcesOf(&Config{Driver: r, Kernel: kernel.Files{Digest: r.kernel}}, o)
+	change(&m)
+	dir := filepath.Join(r.dir, "templates", space.HostLabel(o.Template)+"-"+strings.ToLower(rand.Text()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		r.t.Fatal(err)
-	}
-	m := manifest{
-		Format: format, Template: id, Recipe: "mini", Size: recipe.Size, Files: map[string]fileInfo{},
-		Sources: sources{Recipe: recipe.Digest(), Kernel: "k", Driver: "test", Version: "1"},
 	}
 	for _, name := range []string{diskName, memoryName, stateName} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
-		m.Files[name] = fileInfo{Bytes: int64(len(name))}
+		if _, ok := m.Files[name]; !ok {
+			m.Files[name] = fileInfo{Bytes: int64(len(name))}
+		}
 	}
-	change(&m)
 	if err := durable.WriteJSON(filepath.Join(dir, manifestName), m, 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func TestOnlyWholeAndCurrentTemplatesAreKept(t *testing.T) {
+func TestOnlyWholeAndUsefulTemplatesAreKept(t *testing.T) {
 	for name, change := range map[string]func(*manifest){
-		"kernel":       func(m *manifest) { m.Sources.Kernel = "old" },
-		"recipe":       func(m *manifest) { m.Sources.Recipe = "old" },
-		"driver":       func(m *manifest) { m.Sources.Version = "0" },
-		"acceleration": func(m *manifest) { m.Sources.Acceleration = "kvm" },
-		"format":       func(m *manifest) { m.Format++ },
-		"length":       func(m *manifest) { m.Files[diskName] = fileInfo{Bytes: 1} },
-		"unknown":      func(m *manifest) { m.Recipe = "nope" },
+		"recipe":    func(m *manifest) { m.Sources.Recipe = "old" },
+		"format":    func(m *manifest) { m.Format++ },
+		"length":    func(m *manifest) { m.Files[diskName] = fileInfo{Bytes: 1} },
+		"unknown":   func(m *manifest) { m.Order.Recipe = "nope" },
+		"another":   func(m *manifest) { m.Template = space.NewID(space.PrefixTemplate) },
+		"no source": func(m *manifest) { m.Order.Recipe = "" },
+		"orphan":    func(m *manifest) { m.Secondary = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.put(space.NewID(space.PrefixTemplate), change)
+			r.put(mini(space.NewID(space.PrefixTemplate)), change)
+			if err := os.Mkdir(filepath.Join(r.dir, "templates", "x"+buildSuffix), 0o700); err != nil {
+				t.Fatal(err)
+			}
 			s := r.open(rootfs.Self())
 			if got := s.Reports(); len(got) > 0 {
 				t.Errorf("kept %+v", got)
@@ -173,33 +205,86 @@ func TestOnlyWholeAndCurrentTemplatesAreKept(t *testing.T) {
 			r.checkNothingLeft(s)
 		})
 	}
-	r := newRig(t)
-	id := space.NewID(space.PrefixTemplate)
-	r.put(id, func(*manifest) {})
-	if err := os.Mkdir(filepath.Join(r.dir, "x"+buildSuffix), 0o700); err != nil {
-		t.Fatal(err)
-	}
+}
+
+func TestTemplateIsBorrowed(t *testing.T) {
+	r, id := newRig(t), space.NewID(space.PrefixTemplate)
+	r.put(mini(id), func(*manifest) {})
+	other := rootfs.Size{VCPUs: 2, MemoryBytes: 256 * mib, DiskBytes: 128 * mib}
+	r.put(mini(id), func(m *manifest) { m.Secondary, m.Size = true, other })
 	s := r.open(rootfs.Self())
 	if got := s.Reports(); len(got) != 1 || got[0].State != Ready || got[0].Template != id || got[0].Digest == "" {
 		t.Fatalf("got %+v", got)
 	}
-	if err := s.Ensure(id, "mini", rootfs.Size{}); err != nil {
+	if err := s.Ensure(mini(id)); err != nil {
 		t.Fatal(err)
 	}
 	r.await(s, Ready)
-	snapshot, give, err := s.Borrow(id)
-	if err != nil {
-		t.Fatal(err)
+	for size, want := range map[rootfs.Size]rootfs.Size{{}: r.size(s), other: other, {VCPUs: 3, MemoryBytes: 1}: r.size(s)} {
+		snapshot, give, err := s.SnapshotFor(id, size)
+		if err != nil || snapshot.Size != want {
+			t.Fatalf("%v: %v, %v", size, snapshot.Size, err)
+		}
+		if _, err := os.Stat(snapshot.Memory); err != nil {
+			t.Error(err)
+		}
+		give()
 	}
-	if _, err := os.Stat(snapshot.Memory); err != nil {
-		t.Error(err)
+	for range 2 {
+		if err := s.Remove(id); err != nil {
+			t.Fatal(err)
+		}
 	}
-	give()
-	s.Reject(id)
 	if _, _, err := s.Borrow(id); space.CodeOf(err) != space.CodeTemplateNotReady {
-		t.Errorf("a rejected template: %v", err)
+		t.Errorf("a removed template: %v", err)
 	}
 	r.checkNothingLeft(s)
+}
+
+func (r *rig) size(s *Store) rootfs.Size { return s.Reports()[0].Size }
+
+func TestSnapshotThatDoesNotFitIsMadeAnewFromItsDisk(t *testing.T) {
+	for name, change := range map[string]func(*manifest){
+		"kernel":       func(m *manifest) { m.Sources.Kernel = "old" },
+		"driver":       func(m *manifest) { m.Sources.Version = "0" },
+		"acceleration": func(m *manifest) { m.Sources.Acceleration = "kvm" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, id := newRig(t), space.NewID(space.PrefixTemplate)
+			r.put(mini(id), change)
+			s := r.open(rootfs.Self())
+			r.await(s, Failed) // nothing boots here
+			if r.boots != 1 {
+				t.Errorf("%d machines booted", r.boots)
+			}
+			if _, err := os.Stat(s.templates[id].base.file(diskName)); err != nil {
+				t.Errorf("its disk is gone: %v", err)
+			}
+			if err := s.Remove(id); err != nil {
+				t.Fatal(err)
+			}
+			r.checkNothingLeft(s)
+		})
+	}
+	r, id := newRig(t), space.NewID(space.PrefixTemplate)
+	r.put(mini(id), func(*manifest) {})
+	s := r.open(rootfs.Self())
+	s.Reject(id)
+	r.await(s, Failed)
+}
+
+func TestOfTwoSnapshotsTheNewerStays(t *testing.T) {
+	r, id := newRig(t), space.NewID(space.PrefixTemplate)
+	for _, age := range []time.Duration{time.Hour, 0, 2 * time.Hour} {
+		r.put(mini(id), func(m *manifest) { m.Made = m.Made.Add(-age) })
+	}
+	s := r.open(rootfs.Self())
+	if made := s.templates[id].base.m.Made; time.Since(made) > time.Minute {
+		t.Errorf("kept the one of %s", made)
+	}
+	if entries, err := os.ReadDir(s.cfg.Dir); err != nil || len(entries) != 1 {
+		t.Errorf("left are %v, %v", entries, err)
+	}
 }
 
 func TestFailedBuildLeavesNothingAndStartsAnew(t *testing.T) {
@@ -211,7 +296,7 @@ func TestFailedBuildLeavesNothingAndStartsAnew(t *testing.T) {
 			r := newRig(t)
 			s, id := r.open(helper), space.NewID(space.PrefixTemplate)
 			for range 2 {
-				if err := s.Ensure(id, "mini", rootfs.Size{}); err != nil {
+				if err := s.Ensure(mini(id)); err != nil {
 					t.Fatal(err)
 				}
 				if failed := r.await(s, Failed); failed.Err == nil {
@@ -229,23 +314,110 @@ func TestFailedBuildLeavesNothingAndStartsAnew(t *testing.T) {
 func TestClosedStoreHasEndedItsBuilds(t *testing.T) {
 	r := newRig(t)
 	s, id := r.open(rootfs.Helper{Program: []string{"/bin/sleep", "600"}}), space.NewID(space.PrefixTemplate)
-	if err := s.Ensure(id, "mini", rootfs.Size{}); err != nil {
+	if err := s.Ensure(mini(id)); err != nil {
 		t.Fatal(err)
 	}
 	r.await(s, Building)
 	s.Close()
 	r.checkNothingLeft(s)
-	if err := s.Ensure(space.NewID(space.PrefixTemplate), "mini", rootfs.Size{}); space.CodeOf(err) != space.CodeUnavailable {
+	if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); space.CodeOf(err) != space.CodeUnavailable {
 		t.Errorf("a closed store: %v", err)
 	}
 }
 
-func TestWrongOrdersNameTheirField(t *testing.T) {
-	s := newRig(t).open(rootfs.Self())
-	for recipe, size := range map[string]rootfs.Size{"nope": {}, "mini": {VCPUs: 1, MemoryBytes: 1, DiskBytes: 1}} {
-		var e *space.Error
-		if err := s.Ensure("tpl_x", recipe, size); !errors.As(err, &e) || e.Field == "" {
-			t.Errorf("%s %v: %v", recipe, size, err)
+func TestRemovedTemplateHasEndedItsBuild(t *testing.T) {
+	r := newRig(t)
+	s := r.open(rootfs.Helper{Program: []string{"/bin/sleep", "600"}})
+	first, second := space.NewID(space.PrefixTemplate), space.NewID(space.PrefixTemplate)
+	for _, id := range []string{first, second} { // one of them waits for the other
+		if err := s.Ensure(mini(id)); err != nil {
+			t.Fatal(err)
 		}
+	}
+	for _, id := range []string{second, first} {
+		if err := s.Remove(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Reports(); len(got) > 0 {
+		t.Errorf("left are %+v", got)
+	}
+	r.checkNothingLeft(s)
+}
+
+func TestWrongOrdersNameTheirField(t *testing.T) {
+	s, id := newRig(t).open(rootfs.Self()), space.NewID(space.PrefixTemplate)
+	long := strings.Repeat("x", maxCommand+1)
+	for field, o := range map[string]Order{
+		"source":             {},
+		"recipe":             {Recipe: "nope"},
+		"debian.suite":       {Debian: &rootfs.Debian{Suite: "../x"}},
+		"debian.packages":    {Debian: &rootfs.Debian{Suite: "sid", Packages: []string{"--option"}}},
+		"image":              {Image: "Not A Reference"},
+		"shape.disk_bytes":   {Recipe: "mini", Size: rootfs.Size{DiskBytes: 1}},
+		"shape.memory_bytes": {Image: "a", Size: rootfs.Size{MemoryBytes: 1}},
+		"shape.vcpus":        {Image: "a", Size: rootfs.Size{VCPUs: 33}},
+		"steps":              {Image: "a", Steps: make([]Step, maxSteps+1)},
+		"steps[0]":           {Image: "a", Steps: []Step{{}}},
+		"steps[1]":           {Image: "a", Steps: []Step{{Run: "true"}, {Run: long}}},
+		"start_command":      {Image: "a", Start: long},
+		"ready_check":        {Image: "a", Ready: long},
+		"defaults":           {Image: "a", Defaults: Defaults{Workdir: strings.Repeat("/", maxPath+1)}},
+	} {
+		o.Template = id
+		var e *space.Error
+		if err := s.Ensure(o); !errors.As(err, &e) || e.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for _, step := range []Step{{Copy: &Copy{To: "x"}}, {Run: "x", Copy: &Copy{To: "/x"}}, {Set: &Defaults{Env: map[string]string{"A": strings.Repeat("x", maxEnv)}}}} {
+		if err := s.Ensure(Order{Template: id, Image: "a", Steps: []Step{step}}); space.CodeOf(err) != space.CodeInvalid {
+			t.Errorf("%+v: %v", step, err)
+		}
+	}
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	s := newRig(t).open(rootfs.Helper{Program: []string{"/bin/sleep", "600"}})
+	for range maxQueue {
+		if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); space.CodeOf(err) != space.CodeCapacity {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+func TestFailedStepIsNamed(t *testing.T) {
+	r := newRig(t)
+	s, id := r.open(rootfs.Self()), space.NewID(space.PrefixTemplate)
+	o := mini(id)
+	o.Steps = []Step{{Set: &Defaults{User: "root"}}, {Run: "true"}}
+	if err := s.Ensure(o); err != nil {
+		t.Fatal(err)
+	}
+	failed := r.await(s, Failed) // nothing boots here
+	if failed.FailedStep != 2 || len(failed.Log) == 0 || failed.Log[0].Step != 0 || failed.Log[len(failed.Log)-1].Step != 2 {
+		t.Errorf("step %d failed, log %+v", failed.FailedStep, failed.Log)
+	}
+	s.Acknowledge(map[string]uint64{id: failed.Log[len(failed.Log)-1].Number, "tpl_unknown": 3})
+	if left := s.Reports()[0].Log; len(left) > 0 {
+		t.Errorf("left are %+v", left)
+	}
+	if layers, err := os.ReadDir(s.cfg.Layers); err != nil || len(layers) != 1 {
+		t.Errorf("the source's disk isn't kept: %v, %v", layers, err)
+	}
+	r.checkNothingLeft(s)
+	o.Steps = append(o.Steps, Step{Copy: &Copy{Upload: "upl_x", To: "/x"}})
+	o.Template = space.NewID(space.PrefixTemplate)
+	if err := s.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ensure(o); err != nil {
+		t.Fatal(err)
+	}
+	if failed := r.await(s, Failed); failed.FailedStep != 3 || space.CodeOf(failed.Err) != space.CodeNotFound {
+		t.Errorf("step %d failed: %v", failed.FailedStep, failed.Err)
 	}
 }

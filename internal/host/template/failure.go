@@ -1,0 +1,44 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+
+	space "github.com/space-platform/space"
+)
+
+// stepError is a failure and where it was: 0 is the source, and what comes after the last step counts as one more.
+type stepError struct {
+	step int
+	err  error
+}
+
+func (e *stepError) Error() string { return fmt.Sprintf("step %d: %v", e.step, e.err) }
+func (e *stepError) Unwrap() error { return e.err }
+
+// at says where an error was.
+func at(step int, err error) error {
+	var e *stepError
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &stepError{step: step, err: err}
+}
+
+// stepOf is where a build failed.
+func stepOf(err error) int {
+	var e *stepError
+	if errors.As(err, &e) {
+		return e.step
+	}
+	return 0
+}
+
+// failure is what a user is told of a failed build: the cause, since whoever builds templates here runs the machine.
+func failure(err error) error {
+	var e *space.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return space.Errorf(space.CodeInternal, "the build failed: %w", err)
+}

@@ -1,0 +1,97 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// snapshot boots a machine from the disk, warms it up, starts what is to run in it, and saves it. What it leaves is whole and has its name.
+func (b *builder) snapshot(ctx context.Context) (*base, error) {
+	var vm vmm.Manifest
+	err := b.inMachine(ctx, filepath.Join(b.dir, memoryName), func(ctx context.Context, g guest) (err error) {
+		if err := b.warm(ctx, g.sessions); err != nil {
+			return err
+		}
+		if err := b.begin(ctx, g); err != nil {
+			return err
+		}
+		vm, err = b.save(ctx, g)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.finish(vm); err != nil {
+		return nil, err
+	}
+	if err := b.publish(); err != nil {
+		return nil, err
+	}
+	return readBase(b.final())
+}
+
+// save lets the guest come to rest, pauses the machine, writes its device state and ends it. Nothing reaches the guest any more after it's quiet.
+func (b *builder) save(ctx context.Context, g guest) (vmm.Manifest, error) {
+	b.now("saving the base snapshot")
+	if err := g.rest(ctx); err != nil {
+		return vmm.Manifest{}, err
+	}
+	g.link.Close()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if err := g.vm.Pause(ctx); err != nil {
+		return vmm.Manifest{}, err
+	}
+	state, err := os.OpenFile(filepath.Join(b.dir, stateName), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return vmm.Manifest{}, err
+	}
+	defer state.Close()
+	manifest, err := g.vm.Save(ctx, state, nil)
+	if err != nil {
+		return vmm.Manifest{}, err
+	}
+	return manifest, g.vm.Kill(ctx)
+}
+
+// finish makes the files durable, and the manifest after them.
+func (b *builder) finish(vm vmm.Manifest) error {
+	b.now("sealing the base snapshot")
+	m := manifest{
+		Format: format, Template: b.order.Template, Order: b.order, Secondary: b.secondary, Made: time.Now().UTC(), Size: b.size,
+		Sources: sourcesOf(b.cfg, b.order), Defaults: b.state, Image: b.config, VMM: vm, Files: map[string]fileInfo{},
+	}
+	for _, name := range []string{diskName, memoryName, stateName} {
+		path := filepath.Join(b.dir, name)
+		info, err := seal(path)
+		if err != nil {
+			return err
+		}
+		m.Files[name] = info
+		if err := os.Chown(path, 0, 0); err != nil {
+			return err
+		}
+	}
+	return durable.WriteJSON(filepath.Join(b.dir, manifestName), m, 0o600)
+}
+
+// final is the name of the directory when it's whole.
+func (b *builder) final() string { return strings.TrimSuffix(b.dir, buildSuffix) }
+
+// publish makes the directory read-only and gives it its name. It stays in its parent, which is all that btrfs allows then.
+func (b *builder) publish() error {
+	if err := b.cfg.Volume.Freeze(b.dir); err != nil {
+		return err
+	}
+	if err := os.Rename(b.dir, b.final()); err != nil {
+		return fmt.Errorf("publish template %s: %w", b.order.Template, err)
+	}
+	return durable.SyncDir(b.cfg.Dir)
+}

@@ -1,0 +1,136 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/rootfs"
+)
+
+// source finds out what the source is today: the key says all that its disk depends on. An image's reference is pinned to its digest.
+func (b *builder) source(ctx context.Context) (string, error) {
+	o := b.order
+	switch {
+	case o.Recipe != "":
+		r, err := rootfs.Find(o.Recipe)
+		if err != nil {
+			return "", err
+		}
+		return chain("recipe", r.Digest(), b.size.DiskBytes), nil
+	case o.Debian != nil:
+		return chain("debian", rootfs.DebianDigest(*o.Debian), b.size.DiskBytes, b.more()), nil
+	case o.Image != "":
+		if err := b.pin(ctx); err != nil {
+			return "", err
+		}
+		return chain("image", b.order.Image, b.size.DiskBytes, b.more()), nil
+	case o.Base != "":
+		s, d, give, err := b.borrow(o.Base)
+		if err != nil {
+			return "", err
+		}
+		defer give()
+		b.state = d
+		return chain("template", s.DiskDigest, b.size.DiskBytes), nil
+	}
+	f, done, err := b.cfg.Uploads.Use(o.upload())
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return chain(o.field(), f.SHA256, b.size.DiskBytes, b.more()), nil
+}
+
+func (o Order) upload() string {
+	if o.Archive != "" {
+		return o.Archive
+	}
+	return o.Rootfs
+}
+
+// more is the room that steps get on a disk without an ordered size.
+func (b *builder) more() int64 {
+	for _, s := range b.order.Steps {
+		if s.Set == nil {
+			return moreBytes
+		}
+	}
+	return 0
+}
+
+// pin asks the registry what the image is now.
+func (b *builder) pin(ctx context.Context) error {
+	b.said("looking for the image " + b.order.Image)
+	r, err := b.cfg.Helper.Resolve(ctx, b.helperOrder())
+	if err != nil {
+		return blame(err, "image")
+	}
+	b.order.Image = r.Reference
+	b.said("it is " + r.Reference)
+	return nil
+}
+
+// helperOrder is what the helper is told.
+func (b *builder) helperOrder() rootfs.Order {
+	o := rootfs.Order{
+		Dir: b.dir, Label: b.order.Recipe, Recipe: b.order.Recipe, Image: b.order.Image, DiskBytes: b.size.DiskBytes, MoreBytes: b.more(),
+		Layers: b.cfg.Blobs, Insecure: b.cfg.Insecure,
+	}
+	if b.order.Debian != nil {
+		o.Debian = *b.order.Debian
+	}
+	return o
+}
+
+// makeSource makes the first disk and keeps it.
+func (b *builder) makeSource(ctx context.Context, key string) error {
+	if b.order.Base != "" {
+		s, _, give, err := b.borrow(b.order.Base)
+		if err != nil {
+			return err
+		}
+		defer give()
+		b.said("beginning with the disk of template " + b.order.Base)
+		return b.cfg.Clone(s.Disk, b.disk(), 0)
+	}
+	o, done, err := b.withUpload(b.helperOrder())
+	if err != nil {
+		return err
+	}
+	defer done()
+	r, err := b.cfg.Helper.Make(ctx, o, b.said)
+	if err != nil {
+		return blame(err, b.order.field())
+	}
+	b.config = r.Config
+	return b.layers.put(layer{Key: key, Config: r.Config}, b.disk())
+}
+
+// withUpload adds the upload that the source is, if it's one.
+func (b *builder) withUpload(o rootfs.Order) (rootfs.Order, func(), error) {
+	id := b.order.upload()
+	if id == "" {
+		return o, func() {}, nil
+	}
+	f, done, err := b.cfg.Uploads.Use(id)
+	if err != nil {
+		return o, nil, err
+	}
+	if b.order.Archive != "" {
+		o.Archive = f.Path
+	} else {
+		o.Rootfs = f.Path
+	}
+	return o, done, nil
+}
+
+// blame makes an error that nobody has blamed on anything the source's: a registry that doesn't answer, a package that doesn't exist.
+func blame(err error, field string) error {
+	var e *space.Error
+	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &space.Error{Code: space.CodeInvalid, Field: field, Message: fmt.Sprint(err), Err: err}
+}

@@ -1,0 +1,123 @@
+package template
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/host/session"
+)
+
+// shell runs what steps and commands say.
+const shell = "/bin/sh"
+
+// maxTail bounds what an error repeats of a command's output, in lines.
+const maxTail = 10
+
+// runStep runs or copies in a machine of its own.
+func (b *builder) runStep(ctx context.Context, p planned) error {
+	err := b.inMachine(ctx, "", func(ctx context.Context, g guest) error {
+		var err error
+		if p.step.Copy != nil {
+			err = b.copyInto(ctx, g.link, *p.step.Copy)
+		} else {
+			b.said("run " + firstLine(p.step.Run))
+			err = b.command(ctx, g.sessions, p.step.Run)
+		}
+		if err == nil {
+			err = g.rest(ctx)
+		}
+		if err == nil {
+			err = g.end(ctx)
+		}
+		return err
+	})
+	var e *space.Error
+	if errors.As(err, &e) && e.Field == "" {
+		e.Field = fmt.Sprintf("steps[%d]", p.number-1)
+	}
+	return err
+}
+
+// maxShown bounds what a log repeats of a command, in bytes.
+const maxShown = 200
+
+func firstLine(s string) string {
+	s = strings.TrimSpace(s)
+	line, rest, _ := strings.Cut(s, "\n")
+	if len(line) > maxShown {
+		return strings.ToValidUTF8(line[:maxShown], "") + " …"
+	}
+	if rest != "" {
+		return line + " …"
+	}
+	return line
+}
+
+// spec is a shell command in today's environment.
+func (b *builder) spec(command string) *sessionv1.Spec {
+	return &sessionv1.Spec{Argv: []string{shell, "-c", command}, User: b.state.User, Cwd: b.state.Workdir, Env: b.state.Env}
+}
+
+// command runs a shell command to its end, and logs what it prints. It must succeed.
+func (b *builder) command(ctx context.Context, sessions *session.Set, command string) error {
+	var tail []string
+	exit, err := follow(ctx, sessions, b.spec(command), func(line string) {
+		b.log(b.step, line)
+		tail = append(tail, line)
+		tail = tail[max(0, len(tail)-maxTail):]
+	})
+	if err != nil {
+		return err
+	}
+	return exitError(exit, tail)
+}
+
+// exitError is nil if a command has succeeded.
+func exitError(exit *sessionv1.Exit, tail []string) error {
+	said := ""
+	if len(tail) > 0 {
+		said = "; it printed last: " + strings.Join(tail, "\n")
+	}
+	switch {
+	case exit.GetError() != "":
+		return space.Errorf(space.CodeGuest, "it couldn't be started: %s", exit.GetError())
+	case exit.GetSignal() != 0:
+		return space.Errorf(space.CodeGuest, "it was ended by %s%s", exit.GetSignalName(), said)
+	case exit.GetCode() != 0:
+		return space.Errorf(space.CodeGuest, "it ended with status %d%s", exit.GetCode(), said)
+	}
+	return nil
+}
+
+// follow runs a session to its end.
+func follow(ctx context.Context, sessions *session.Set, spec *sessionv1.Spec, emit func(line string)) (*sessionv1.Exit, error) {
+	r := session.Request{Session: space.NewID(space.PrefixSession), Spec: spec}
+	return attach(ctx, sessions, r, emit)
+}
+
+// attach starts or joins a session and follows it to its end.
+func attach(ctx context.Context, sessions *session.Set, r session.Request, emit func(line string)) (*sessionv1.Exit, error) {
+	var exit *sessionv1.Exit
+	w := lineWriter{emit: emit}
+	err := sessions.Attach(ctx, r, func(e *sessionv1.AttachResponse) error {
+		w.Write(e.GetOutput().GetData())
+		if e.GetExit() != nil {
+			exit = e.GetExit()
+		}
+		return nil
+	})
+	w.close()
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case exit == nil:
+		return nil, space.Errorf(space.CodeGuest, "the command was lost")
+	}
+	return exit, nil
+}
