@@ -6,7 +6,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/node/api"
 	"github.com/space-platform/space/internal/node/relay"
@@ -24,6 +26,8 @@ func nodeAPIRole() *cobra.Command {
 			ManagerUID: i.UID(instance.Manager),
 			Control:    controlv1connect.NewControlServiceClient(control, onSocket, peer.ClientOptions(api.MaxReportBytes)),
 			Manager:    sessionv1connect.NewSessionServiceClient(manager, onSocket, peer.ClientOptions(relay.MaxEventBytes)),
+			Sandboxes:  sandboxv1connect.NewSandboxServiceClient(manager, onSocket, peer.ClientOptions(relay.MaxResultBytes)),
+			Uploads:    uploadv1connect.NewUploadServiceClient(manager, onSocket, peer.ClientOptions(relay.MaxCallBytes)),
 		})
 		l, err := peer.Listen(i.Socket(instance.NodeAPI), i.UID(instance.Edge), i.UID(instance.Manager))
 		if err != nil {

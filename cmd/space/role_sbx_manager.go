@@ -9,7 +9,9 @@ import (
 
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/node/manager"
 	"github.com/space-platform/space/internal/node/relay"
@@ -25,11 +27,13 @@ func managerRole() *cobra.Command {
 		door := peer.Client(i.Socket(instance.NodeAPI), i.UID(instance.NodeAPI))
 		host := peer.Client(i.Socket(instance.Host), i.UID(instance.Host))
 		m, err := manager.Open(manager.Config{
-			Node:     i.Node(),
-			Records:  filepath.Join(i.RoleDir(instance.Manager), "records.db"),
-			Control:  controlv1connect.NewControlServiceClient(door, onSocket, peer.ClientOptions(manager.MaxReportBytes)),
-			Host:     hostv1connect.NewHostServiceClient(host, onSocket, peer.ClientOptions(manager.MaxReportBytes)),
-			Sessions: sessionv1connect.NewSessionServiceClient(host, onSocket, peer.ClientOptions(relay.MaxEventBytes)),
+			Node:      i.Node(),
+			Records:   filepath.Join(i.RoleDir(instance.Manager), "records.db"),
+			Control:   controlv1connect.NewControlServiceClient(door, onSocket, peer.ClientOptions(manager.MaxReportBytes)),
+			Host:      hostv1connect.NewHostServiceClient(host, onSocket, peer.ClientOptions(manager.MaxReportBytes)),
+			Sessions:  sessionv1connect.NewSessionServiceClient(host, onSocket, peer.ClientOptions(relay.MaxEventBytes)),
+			Sandboxes: sandboxv1connect.NewSandboxServiceClient(host, onSocket, peer.ClientOptions(relay.MaxResultBytes)),
+			Uploads:   uploadv1connect.NewUploadServiceClient(host, onSocket, peer.ClientOptions(relay.MaxCallBytes)),
 		})
 		if err != nil {
 			return err

@@ -30,6 +30,17 @@ const dialTimeout = 5 * time.Second
 // streamBuffer bounds in bytes what a client keeps of one answer that its reader hasn't taken yet; the server waits beyond it.
 const streamBuffer = 256 << 10
 
+// Limits of one connection to a server. A client opens another one when it has maxRequests open on each.
+const (
+	maxRequests   = 250
+	requestBuffer = 128 << 10 // bytes of one request's body that its handler hasn't taken yet; the client waits beyond it
+)
+
+// serverHTTP2 gives the connection's buffer room for all requests' own, so that one whose handler doesn't take its body stalls no other.
+var serverHTTP2 = http.HTTP2Config{
+	MaxConcurrentStreams: maxRequests, MaxReceiveBufferPerStream: requestBuffer, MaxReceiveBufferPerConnection: maxRequests * requestBuffer,
+}
+
 // Credentials returns the pid and uid of the process at the other end, as they were when it connected or listened.
 func Credentials(c *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
@@ -109,11 +120,11 @@ func Dial(ctx context.Context, path string, uid int) (*net.UnixConn, error) {
 	return c, nil
 }
 
-// Client returns an HTTP/2 client for one socket; the host part of its URLs is ignored.
+// Client returns an HTTP/2 client for one socket; the host part of its URLs is ignored. A request whose context ends is reset at once.
 func Client(path string, uid int) *http.Client {
-	return &http.Client{Transport: transport(func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return &http.Client{Transport: resetting{transport(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return Dial(ctx, path, uid)
-	})}
+	})}}
 }
 
 func transport(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
@@ -124,10 +135,15 @@ func transport(dial func(ctx context.Context, network, addr string) (net.Conn, e
 
 // Serve serves h on l until ctx ends, then waits drainTimeout for open requests and cuts what remains. It returns nil when ctx ended it.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ConnContext: withUID, Protocols: new(http.Protocols)}
+	return Drain(ctx, Server(h), l)
+}
+
+// Server returns the server that Serve runs.
+func Server(h http.Handler) *http.Server {
+	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ConnContext: withUID, Protocols: new(http.Protocols), HTTP2: &serverHTTP2}
 	s.Protocols.SetUnencryptedHTTP2(true)
 	s.Protocols.SetHTTP1(true)
-	return Drain(ctx, s, l)
+	return s
 }
 
 // Drain runs a server on l until ctx ends; requests see their own contexts end then, so that streams can say goodbye.

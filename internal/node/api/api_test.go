@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +20,12 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	uploadv1 "github.com/space-platform/space/api/gen/upload/v1"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -33,7 +39,9 @@ const (
 // TestMain is also the program that other uids run: it makes one call and prints the code of what it gets.
 func TestMain(m *testing.M) {
 	if socket := os.Getenv("DOOR"); socket != "" {
-		fmt.Println(map[string]func(string) error{"attach": callAttach, "synchronize": callSynchronize, "resolve": callResolve}[os.Getenv("VERB")](socket))
+		fmt.Println(map[string]func(string) error{
+			"attach": callAttach, "call": callCall, "put": callPut, "synchronize": callSynchronize, "resolve": callResolve,
+		}[os.Getenv("VERB")](socket))
 		return
 	}
 	os.Exit(m.Run())
@@ -50,6 +58,30 @@ func callAttach(socket string) error {
 	for s.Receive() {
 	}
 	return code(s.Err())
+}
+
+func callCall(socket string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	s := sandboxv1connect.NewSandboxServiceClient(peer.Client(socket, 0), onSocket, peer.ClientOptions(1<<20)).Call(ctx)
+	s.Send(&sandboxv1.CallRequest{Route: attachRequest().GetRoute()})
+	s.CloseRequest()
+	for {
+		if _, err := s.Receive(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return code(err)
+		}
+	}
+}
+
+func callPut(socket string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	s := uploadv1connect.NewUploadServiceClient(peer.Client(socket, 0), onSocket, peer.ClientOptions(1<<20)).Put(ctx)
+	s.Send(&uploadv1.PutRequest{Upload: &uploadv1.Upload{Id: space.NewID(space.PrefixUpload), Node: "here", MaxBytes: 1}, End: true})
+	_, err := s.CloseAndReceive()
+	return code(err)
 }
 
 func callSynchronize(socket string) error {
@@ -97,6 +129,14 @@ func (b behind) Attach(ctx context.Context, _ *connect.Request[sessionv1.AttachR
 	return b.attach(ctx, out.Send)
 }
 
+func (b behind) Call(context.Context, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error {
+	return nil
+}
+
+func (b behind) Put(context.Context, *connect.ClientStream[uploadv1.PutRequest]) (*connect.Response[uploadv1.PutResponse], error) {
+	return connect.NewResponse(&uploadv1.PutResponse{}), nil
+}
+
 func exits(_ context.Context, send func(*sessionv1.AttachResponse) error) error {
 	return send(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Exit{Exit: &sessionv1.Exit{}}})
 }
@@ -120,13 +160,19 @@ func newDoor(t *testing.T, b behind, edge, manager int, others ...int) (socket s
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	_, h := sessionv1connect.NewSessionServiceHandler(b)
+	mux := http.NewServeMux()
+	mux.Handle(sessionv1connect.NewSessionServiceHandler(b))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(b))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(b))
 	below := filepath.Join(dir, "below.sock")
-	serve(t, below, func(l *peer.Listener, ctx context.Context) error { return peer.Serve(ctx, l, h) }, 0)
+	serve(t, below, func(l *peer.Listener, ctx context.Context) error { return peer.Serve(ctx, l, mux) }, 0)
+	client := peer.Client(below, 0)
 	socket = filepath.Join(dir, "rpc.sock")
 	door := NewHandler(Config{
 		Node: "here", EdgeUID: edge, ManagerUID: manager, Control: b,
-		Manager: sessionv1connect.NewSessionServiceClient(peer.Client(below, 0), onSocket, peer.ClientOptions(1<<20)),
+		Manager:   sessionv1connect.NewSessionServiceClient(client, onSocket, peer.ClientOptions(1<<20)),
+		Sandboxes: sandboxv1connect.NewSandboxServiceClient(client, onSocket, peer.ClientOptions(1<<20)),
+		Uploads:   uploadv1connect.NewUploadServiceClient(client, onSocket, peer.ClientOptions(1<<20)),
 	})
 	serve(t, socket, func(l *peer.Listener, ctx context.Context) error { return peer.Serve(ctx, l, door) }, append(others, edge, manager)...)
 	return socket
@@ -196,10 +242,14 @@ func TestEachPeerHasItsVerb(t *testing.T) {
 		verb, got string
 	}{
 		{"the edge", edgeUID, "attach", "<nil>"},
+		{"the edge", edgeUID, "call", "<nil>"},
+		{"the edge", edgeUID, "put", "<nil>"},
 		{"the edge", edgeUID, "synchronize", "forbidden"},
 		{"the edge", edgeUID, "resolve", "forbidden"},
 		{"sbx-manager", managerUID, "synchronize", "<nil>"},
 		{"sbx-manager", managerUID, "attach", "forbidden"},
+		{"sbx-manager", managerUID, "call", "forbidden"},
+		{"sbx-manager", managerUID, "put", "forbidden"},
 		{"sbx-manager", managerUID, "resolve", "unimplemented"},
 		{"another role", otherRole, "attach", "forbidden"},
 		{"another role", otherRole, "synchronize", "forbidden"},

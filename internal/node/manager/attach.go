@@ -16,7 +16,7 @@ func (m *Manager) Attach(ctx context.Context, req *connect.Request[sessionv1.Att
 	if err != nil {
 		return peer.ToConnect(err)
 	}
-	ctx, leave, err := m.table.enter(ctx, route)
+	ctx, leave, err := m.table.enter(ctx, kindAttach, route)
 	if err != nil {
 		return peer.ToConnect(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 )
 
 // action is what a record lacks.
@@ -12,8 +13,10 @@ type action int
 const (
 	actNone   action = iota
 	actEnsure        // the host must make the execution
+	actStop          // the host must stop it
 	actRemove        // the host must remove it
 	actBuild         // the host must be told of a template's order
+	actDrop          // the host must remove a template
 	actSettle        // the host was told, and hasn't shown it yet
 )
 
@@ -22,8 +25,10 @@ func decide(r record) action {
 	switch {
 	case r.Wanted == wantRemoved && !r.Removed:
 		return actRemove
-	case r.Wanted == wantRunning && r.State == space.ExecutionPending && r.Template != "":
+	case r.Wanted != wantRemoved && r.State == space.ExecutionPending && r.Order != "":
 		return actEnsure
+	case r.Wanted == wantStopped && r.State == space.ExecutionRunning:
+		return actStop
 	default:
 		return actNone
 	}
@@ -46,9 +51,26 @@ func orderRun(old, newest *record, order record, now time.Time) (record, error) 
 		return record{}, space.Errorf(space.CodeConflict, "execution %s was ordered to be removed", old.Route.Execution)
 	}
 	r := *old
-	if r.Template == "" {
-		r.Template, r.Shape = order.Template, order.Shape
+	if r.Order == "" {
+		r.Order = order.Order
 	}
+	return r, nil
+}
+
+// orderStop is the record after StopExecution was ordered. One that isn't running yet is stopped when it does; one that has ended stays as
+// it ended.
+func orderStop(old *record, route space.Route) (record, error) {
+	if old == nil {
+		return record{}, space.Errorf(space.CodeNotFound, "execution %s isn't on this node", route.Execution)
+	}
+	if err := route.Match(old.Route); err != nil {
+		return record{}, err
+	}
+	if old.Wanted == wantRemoved {
+		return record{}, space.Errorf(space.CodeConflict, "execution %s was ordered to be removed", route.Execution)
+	}
+	r := *old
+	r.Wanted = wantStopped
 	return r, nil
 }
 
@@ -71,6 +93,7 @@ type seen struct {
 	State space.ExecutionState
 	Err   *problem
 	Since time.Time
+	Usage *sandboxv1.Usage // nil if it wasn't told
 }
 
 // observe is the record after a Watch message that has s about it; s is nil if the message doesn't name the execution, which means
@@ -80,7 +103,7 @@ func observe(r record, s *seen, now time.Time) record {
 		return absent(r, now)
 	}
 	r.Removed = false // if it was a tombstone: the removal isn't finished
-	if final(r.State) || s.State == r.State || s.State != space.ExecutionRunning && !final(s.State) {
+	if !follows(r.State, s.State) {
 		return r
 	}
 	r.State, r.Err, r.Since = s.State, s.Err, s.Since
@@ -90,12 +113,25 @@ func observe(r record, s *seen, now time.Time) record {
 	return r
 }
 
+// follows reports whether an execution can come from a state to next.
+func follows(s, next space.ExecutionState) bool {
+	switch next {
+	case space.ExecutionRunning:
+		return s == space.ExecutionPending
+	case space.ExecutionStopped:
+		return s == space.ExecutionPending || s == space.ExecutionRunning
+	default:
+		return final(next) && !final(s)
+	}
+}
+
 func absent(r record, now time.Time) record {
-	if r.State != space.ExecutionRunning || r.Wanted == wantRemoved {
+	what := map[space.ExecutionState]string{space.ExecutionRunning: "machine", space.ExecutionStopped: "disk"}[r.State]
+	if what == "" || r.Wanted == wantRemoved {
 		return r
 	}
 	r.State, r.Since = space.ExecutionLost, now
-	r.Err = &problem{Code: space.CodeExecutionLost, Message: "the node has nothing left of the sandbox's machine"}
+	r.Err = &problem{Code: space.CodeExecutionLost, Message: "the node has nothing left of the sandbox's " + what}
 	return r
 }
 
@@ -131,6 +167,8 @@ func admit(route space.Route, r *record) error {
 		return space.Errorf(space.CodeExecutionLost, "the machine of sandbox %s was removed", route.Sandbox)
 	case final(r.State):
 		return lostError(*r)
+	case r.State == space.ExecutionStopped:
+		return space.Errorf(space.CodeConflict, "sandbox %s is stopped; start it", route.Sandbox)
 	case r.State != space.ExecutionRunning:
 		return space.Errorf(space.CodeUnavailable, "the machine of sandbox %s isn't running yet; try again", route.Sandbox)
 	}

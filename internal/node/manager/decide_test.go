@@ -11,14 +11,14 @@ import (
 
 var (
 	noon     = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	allWords = []space.ExecutionState{space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost}
+	allWords = []space.ExecutionState{space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost, space.ExecutionStopped}
 )
 
 func drawRecord(t *rapid.T, route space.Route) record {
-	r := record{Route: route, Wanted: rapid.SampledFrom([]wanted{wantRunning, wantRemoved}).Draw(t, "wanted"),
+	r := record{Route: route, Wanted: rapid.SampledFrom([]wanted{wantRunning, wantStopped, wantRemoved}).Draw(t, "wanted"),
 		State: rapid.SampledFrom(allWords).Draw(t, "state"), Since: noon}
 	if rapid.Bool().Draw(t, "ordered") {
-		r.Template = testTemplate
+		r.Order = "an order"
 	}
 	r.Removed = r.Wanted == wantRemoved && rapid.Bool().Draw(t, "removed")
 	return r
@@ -37,21 +37,29 @@ func TestNothingLeadsBackToPending(t *testing.T) {
 		r := drawRecord(t, newRoute())
 		for range rapid.IntRange(1, 8).Draw(t, "steps") {
 			before := r
-			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
 				r = observe(r, drawSeen(t, r.Route), noon)
 			case 1:
-				if next, err := orderRun(&r, &r, record{Route: r.Route, Template: testTemplate}, noon); err == nil {
+				if next, err := orderRun(&r, &r, record{Route: r.Route, Order: "an order"}, noon); err == nil {
 					r = next
 				}
 			case 2:
 				r, _ = orderRemove(&r, r.Route, noon)
 			case 3:
 				r = fail(r, space.Errorf(space.CodeGuest, "no"), noon)
+			case 4:
+				if next, err := orderStop(&r, r.Route); err == nil {
+					r = next
+				}
 			}
 			switch {
 			case before.State != space.ExecutionPending && r.State == space.ExecutionPending:
 				t.Fatalf("%+v became pending", before)
+			case before.State == space.ExecutionStopped && r.State == space.ExecutionRunning:
+				t.Fatalf("%+v runs again", before)
+			case before.Wanted == wantStopped && r.Wanted == wantRunning:
+				t.Fatalf("%+v isn't to be stopped any more", before)
 			case final(before.State) && r.State != before.State:
 				t.Fatalf("%+v became %s", before, r.State)
 			case before.Wanted == wantRemoved && (r.Wanted != wantRemoved || decide(r) == actEnsure):
@@ -114,6 +122,8 @@ func TestAdmission(t *testing.T) {
 		{record{Wanted: wantRunning, State: space.ExecutionLost}, space.CodeExecutionLost},
 		{record{Wanted: wantRunning, State: space.ExecutionFailed, Err: &problem{Code: space.CodeGuest, Message: "no"}}, space.CodeExecutionLost},
 		{record{Wanted: wantRemoved, State: space.ExecutionRunning}, space.CodeExecutionLost},
+		{record{Wanted: wantStopped, State: space.ExecutionRunning}, ""},
+		{record{Wanted: wantStopped, State: space.ExecutionStopped}, space.CodeConflict},
 	} {
 		tt.r.Route = route
 		if got := space.CodeOf(admit(route, &tt.r)); got != tt.want {
@@ -122,5 +132,47 @@ func TestAdmission(t *testing.T) {
 	}
 	if got := space.CodeOf(admit(route, nil)); got != space.CodeRouteStale {
 		t.Errorf("no record: %q", got)
+	}
+}
+
+func TestStop(t *testing.T) {
+	route := newRoute()
+	for _, tt := range []struct {
+		name  string
+		order message
+		state space.ExecutionState
+		want  action
+	}{
+		{"running", "an order", space.ExecutionRunning, actStop},
+		{"not made yet: it runs first", "an order", space.ExecutionPending, actEnsure},
+		{"found, and not seen to run yet", "", space.ExecutionPending, actNone},
+		{"stopped", "an order", space.ExecutionStopped, actNone},
+		{"lost", "an order", space.ExecutionLost, actNone},
+		{"failed", "an order", space.ExecutionFailed, actNone},
+	} {
+		r, err := orderStop(&record{Route: route, Order: tt.order, Wanted: wantRunning, State: tt.state}, route)
+		if got := decide(r); err != nil || got != tt.want || r.State != tt.state {
+			t.Errorf("%s: %v, %v: action %d, want %d", tt.name, r, err, got, tt.want)
+		}
+	}
+	other := newRoute()
+	for name, c := range map[string]struct {
+		old  *record
+		want space.Code
+	}{
+		"unknown":            {nil, space.CodeNotFound},
+		"another sandbox's":  {&record{Route: other}, space.CodeRouteDenied},
+		"ordered to be gone": {&record{Route: route, Wanted: wantRemoved}, space.CodeConflict},
+	} {
+		if _, err := orderStop(c.old, route); space.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+func TestDiskThatVanishes(t *testing.T) {
+	r := observe(record{Route: newRoute(), Wanted: wantStopped, State: space.ExecutionStopped}, nil, noon)
+	if r.State != space.ExecutionLost || r.Err == nil {
+		t.Errorf("%+v", r)
 	}
 }

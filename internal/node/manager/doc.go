@@ -32,9 +32,14 @@
 //     for its end before it begins. The host keeps the same promise for a call that it goes on with after its caller has died, and
 //     should it show a removed execution once more, the tombstone becomes an unfinished removal again.
 //
+// # Stopped
+//
+// A stopped execution has its disk and no machine; it's stopped on order only, and the host's Watch says when it is. It never runs again: starting
+// the sandbox makes a new execution that takes over the disk (disk_of), and this one is removed by an order of its own.
+//
 // # Streams
 //
-// An Attach is admitted under the lock that guards the records, by comparing its whole route with the record of its execution, and is
+// An Attach or a Call is admitted under the lock that guards the records, by comparing its whole route with the record of its execution, and is
 // entered in a list under that same lock. Whoever changes a record ends the streams that it would no longer admit, before it gives the
 // lock back.
 package manager

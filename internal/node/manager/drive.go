@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -17,14 +18,17 @@ import (
 const (
 	maxEnsures = 16
 	maxRemoves = 16
-	maxBuilds  = 4
+	maxStops   = 16
+	maxBuilds  = 4 // and removals of templates
 )
 
 // How long one call on the host may take. The host goes on with what it has begun; the next try joins it.
 const (
 	ensureTimeout = 2 * time.Minute
 	removeTimeout = time.Minute
+	stopTimeout   = 2 * time.Minute
 	buildTimeout  = 10 * time.Second
+	dropTimeout   = 2 * time.Minute
 )
 
 // drive is the worker of a key: it does what the record lacks until it lacks nothing.
@@ -79,22 +83,40 @@ func (m *Manager) call(act action, r record, o templateOrder) func(context.Conte
 		return func(ctx context.Context) error { return m.ensure(ctx, r) }
 	case actRemove:
 		return func(ctx context.Context) error { return m.remove(ctx, r) }
+	case actStop:
+		return func(ctx context.Context) error { return m.halt(ctx, r) }
 	case actBuild:
 		return func(ctx context.Context) error { return m.build(ctx, o) }
+	case actDrop:
+		return func(ctx context.Context) error { return m.drop(ctx, o) }
 	default:
 		return func(ctx context.Context) error { return m.settle(ctx) }
 	}
 }
 
 func (m *Manager) ensure(ctx context.Context, r record) error {
+	order := new(controlv1.EnsureExecution)
+	if err := r.Order.into(order); err != nil {
+		return err
+	}
 	err := limited(ctx, m.ensures, ensureTimeout, func(ctx context.Context) error {
-		_, err := m.host.EnsureExecution(ctx, connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: r.ensure()}))
+		_, err := m.host.EnsureExecution(ctx, connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
 		return err
 	})
 	if refusal := refused(err); refusal != nil && ctx.Err() == nil {
 		return m.table.failed(r.Route.Execution, refusal)
 	}
 	return err
+}
+
+// halt has an execution stopped. That it was shows in the host's next Watch message, and so does that it was lost before.
+func (m *Manager) halt(ctx context.Context, r record) error {
+	return limited(ctx, m.stops, stopTimeout, func(ctx context.Context) error {
+		_, err := m.host.StopExecution(ctx, connect.NewRequest(&hostv1.StopExecutionRequest{
+			Order: &controlv1.StopExecution{Route: peer.RouteMessage(r.Route)},
+		}))
+		return err
+	})
 }
 
 func (m *Manager) remove(ctx context.Context, r record) error {
@@ -109,13 +131,32 @@ func (m *Manager) remove(ctx context.Context, r record) error {
 }
 
 func (m *Manager) build(ctx context.Context, o templateOrder) error {
-	err := limited(ctx, m.builds, buildTimeout, func(ctx context.Context) error {
-		_, err := m.host.EnsureTemplate(ctx, connect.NewRequest(&hostv1.EnsureTemplateRequest{Order: o.ensure()}))
+	order := new(controlv1.EnsureTemplate)
+	if err := o.Order.into(order); err != nil {
+		return err
+	}
+	return m.aboutTemplate(ctx, o, buildTimeout, func(ctx context.Context) error {
+		_, err := m.host.EnsureTemplate(ctx, connect.NewRequest(&hostv1.EnsureTemplateRequest{Order: order}))
 		return err
 	})
+}
+
+func (m *Manager) drop(ctx context.Context, o templateOrder) error {
+	return m.aboutTemplate(ctx, o, dropTimeout, func(ctx context.Context) error {
+		_, err := m.host.RemoveTemplate(ctx, connect.NewRequest(&hostv1.RemoveTemplateRequest{Order: &controlv1.RemoveTemplate{Template: o.Template}}))
+		return err
+	})
+}
+
+// aboutTemplate makes a call about a template and notes that the host accepted it, or refused it for good.
+func (m *Manager) aboutTemplate(ctx context.Context, o templateOrder, timeout time.Duration, call func(context.Context) error) error {
+	err := limited(ctx, m.builds, timeout, call)
 	refusal := refused(err)
 	if err != nil && (refusal == nil || ctx.Err() != nil) {
 		return err
+	}
+	if refusal != nil {
+		slog.Warn("the host refused an order about a template", "template", o.Template, "remove", o.Remove, "err", refusal)
 	}
 	return m.table.built(o.Template, refusal)
 }

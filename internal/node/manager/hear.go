@@ -62,7 +62,7 @@ func (t *table) listed(m *hostv1.WatchResponse) map[string]seen {
 			slog.Error("the host reports an execution with a route that can't be one of its own", "execution", r.GetRoute().GetExecution(), "err", err)
 			continue
 		}
-		s := seen{Route: route, State: space.ExecutionState(r.GetState()), Err: problemOf(peer.MessageError(r.GetError()))}
+		s := seen{Route: route, State: space.ExecutionState(r.GetState()), Err: problemOf(peer.MessageError(r.GetError())), Usage: r.GetUsage()}
 		if r.GetSince() != nil {
 			s.Since = r.GetSince().AsTime()
 		}
@@ -88,13 +88,15 @@ func (h *hostStatus) sameBesides(o *hostStatus) bool {
 func (t *table) templateReports() []*controlv1.TemplateReport {
 	var out []*controlv1.TemplateReport
 	for _, o := range t.orders {
-		out = append(out, o.report())
+		if !o.Remove {
+			out = append(out, o.report())
+		}
 	}
 	if t.host == nil {
 		return out
 	}
 	for _, r := range t.host.templates {
-		if _, ordered := t.orders[r.GetTemplate()]; !ordered {
+		if o, ordered := t.orders[r.GetTemplate()]; !ordered || o.Remove {
 			out = append(out, r)
 		}
 	}

@@ -10,7 +10,9 @@ import (
 
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/node/relay"
 )
 
@@ -24,22 +26,27 @@ type Synchronizer interface {
 
 // Config is what a Manager works with. All fields are required.
 type Config struct {
-	Node     string // the node's name, as routes have it
-	Records  string // path of the file that holds the runtime records
-	Control  Synchronizer
-	Host     hostv1connect.HostServiceClient
-	Sessions relay.Attacher // the host's
+	Node      string // the node's name, as routes have it
+	Records   string // path of the file that holds the runtime records
+	Control   Synchronizer
+	Host      hostv1connect.HostServiceClient
+	Sessions  relay.Attacher // the host's
+	Sandboxes relay.Caller   // the host's
+	Uploads   relay.Putter   // the host's
 }
 
 // Manager is the sbx-manager of one node. Open makes it, Run works, Close lets go of the records.
 type Manager struct {
-	table    *table
-	control  Synchronizer
-	host     hostv1connect.HostServiceClient
-	sessions relay.Attacher
-	timing   timing
+	table     *table
+	control   Synchronizer
+	host      hostv1connect.HostServiceClient
+	sessions  relay.Attacher
+	sandboxes relay.Caller
+	uploads   relay.Putter
+	timing    timing
+	logs      chan map[string]uint64 // to acknowledge
 
-	ensures, removes, builds chan struct{} // a slot per call on the host
+	ensures, stops, removes, builds, puts chan struct{} // a slot per call on the host
 }
 
 // timing is the first and the longest waits of the loops.
@@ -63,8 +70,10 @@ func Open(c Config) (*Manager, error) {
 		return nil, err
 	}
 	return &Manager{
-		table: t, control: c.Control, host: c.Host, sessions: c.Sessions, timing: usualTiming,
-		ensures: make(chan struct{}, maxEnsures), removes: make(chan struct{}, maxRemoves), builds: make(chan struct{}, maxBuilds),
+		table: t, control: c.Control, host: c.Host, sessions: c.Sessions, sandboxes: c.Sandboxes, uploads: c.Uploads, timing: usualTiming,
+		logs:    make(chan map[string]uint64, 1),
+		ensures: make(chan struct{}, maxEnsures), stops: make(chan struct{}, maxStops), removes: make(chan struct{}, maxRemoves),
+		builds: make(chan struct{}, maxBuilds), puts: make(chan struct{}, maxPuts),
 	}, nil
 }
 
@@ -82,6 +91,7 @@ func (m *Manager) Run(ctx context.Context) {
 	var loops sync.WaitGroup
 	loops.Go(func() { m.watch(ctx) })
 	loops.Go(func() { m.synchronize(ctx) })
+	loops.Go(func() { m.acknowledge(ctx) })
 	loops.Wait()
 	c.wait()
 }
@@ -90,5 +100,7 @@ func (m *Manager) Run(ctx context.Context) {
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(sessionv1connect.NewSessionServiceHandler(m, connect.WithReadMaxBytes(relay.MaxRequestBytes)))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(m, connect.WithReadMaxBytes(relay.MaxCallBytes)))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(m, connect.WithReadMaxBytes(relay.MaxCallBytes)))
 	return mux
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
@@ -386,15 +388,15 @@ func TestShutdownSaysGoodbye(t *testing.T) {
 // TestManyStreams has more streams than one HTTP/2 connection carries.
 func TestManyStreams(t *testing.T) {
 	r := newRig(t)
+	r.manager.table.share = 300
 	e := r.running(t)
-	streams := make([]interface {
-		Msg() *sessionv1.AttachResponse
-	}, 0, 300)
-	for range cap(streams) {
-		s := r.attach(t, e)
-		if !s.Receive() {
-			t.Fatalf("stream %d: %v", len(streams), s.Err())
+	var last *connect.ServerStreamForClient[sessionv1.AttachResponse]
+	for n := range r.manager.table.share {
+		if last = r.attach(t, e); !last.Receive() {
+			t.Fatalf("stream %d: %v", n, last.Err())
 		}
-		streams = append(streams, s)
+	}
+	if s := r.attach(t, e); s.Receive() || space.CodeOf(peer.FromConnect(s.Err())) != space.CodeQuotaExceeded {
+		t.Errorf("one more: %v", s.Err())
 	}
 }

@@ -23,6 +23,7 @@ type world struct {
 
 	routes  map[string]space.Route
 	wanted  map[string]bool // by execution; false after it was ordered to be removed, for good
+	stop    map[string]bool // ordered to be stopped
 	told    map[string]bool // the control plane has heard that it's gone
 	known   map[string]bool // the control plane has heard of another state than pending
 	host    map[string]space.ExecutionState
@@ -38,7 +39,7 @@ type modelAnswer struct {
 }
 
 func newWorld(t *rapid.T, path string) *world {
-	w := &world{t: t, path: path, routes: map[string]space.Route{}, wanted: map[string]bool{}, told: map[string]bool{}, known: map[string]bool{},
+	w := &world{t: t, path: path, routes: map[string]space.Route{}, wanted: map[string]bool{}, stop: map[string]bool{}, told: map[string]bool{}, known: map[string]bool{},
 		host: map[string]space.ExecutionState{}, made: map[string]int{}}
 	w.open()
 	return w
@@ -85,6 +86,10 @@ func (w *world) Delete(*rapid.T) {
 	w.wanted[w.pick("delete", ids)] = false
 }
 
+func (w *world) Stop(*rapid.T) {
+	w.stop[w.pick("stop", slices.Collect(maps.Keys(w.routes)))] = true
+}
+
 // Call is a report that arrives, and an answer that sets out. At most two are under way.
 func (w *world) Call(*rapid.T) {
 	if len(w.answers) >= 2 {
@@ -100,6 +105,8 @@ func (w *world) Call(*rapid.T) {
 			a.orders = append(a.orders, ensureOrder(r))
 		case !w.wanted[id] && there != nil:
 			a.orders = append(a.orders, removeOrder(r))
+		case w.wanted[id] && w.stop[id] && there != nil:
+			a.orders = append(a.orders, stopOrder(r))
 		case !w.wanted[id] && there == nil && rep.msg.GetComplete():
 			w.told[id] = true
 		}
@@ -138,12 +145,22 @@ func (w *world) Work(*rapid.T) {
 		w.calls = append(w.calls, id)
 		return
 	}
+	if act, _, _ := w.lacks(id); act == actStop {
+		w.halt(id)
+		return
+	}
 	if w.made[id] > 0 || rapid.Bool().Draw(w.t, "calls end") {
 		w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
 	}
 	delete(w.host, id)
 	if rapid.Bool().Draw(w.t, "the answer arrives") {
 		w.must(w.removed(id))
+	}
+}
+
+func (w *world) halt(id string) {
+	if w.host[id] == space.ExecutionRunning {
+		w.host[id] = space.ExecutionStopped
 	}
 }
 
@@ -161,14 +178,20 @@ func (w *world) Ensure(*rapid.T) {
 }
 
 func (w *world) Die(*rapid.T) {
-	w.host[w.pick("die", slices.Collect(maps.Keys(w.host)))] = space.ExecutionLost
+	var ids []string
+	for id, s := range w.host {
+		if s == space.ExecutionRunning {
+			ids = append(ids, id)
+		}
+	}
+	w.host[w.pick("die", ids)] = space.ExecutionLost
 }
 
-// Forget has the host lose an execution that it has shown to run; it was restarted without its records, so its calls are over too.
+// Forget has the host lose an execution that it has shown; it was restarted without its records, so its calls are over too.
 func (w *world) Forget(*rapid.T) {
 	var ids []string
 	for id := range w.host {
-		if _, r, _ := w.lacks(id); r.State == space.ExecutionRunning {
+		if _, r, _ := w.lacks(id); r.State == space.ExecutionRunning || r.State == space.ExecutionStopped {
 			ids = append(ids, id)
 		}
 	}
@@ -224,6 +247,8 @@ func (w *world) settle() {
 			switch act, _, _ := w.lacks(id); act {
 			case actEnsure:
 				w.calls = append(w.calls, id)
+			case actStop:
+				w.halt(id)
 			case actRemove:
 				w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
 				delete(w.host, id)
@@ -258,6 +283,10 @@ func TestWhateverHappens(t *testing.T) {
 				rt.Fatalf("%s is wanted and has no record", id)
 			case wanted && r.State == space.ExecutionRunning && w.host[id] != space.ExecutionRunning:
 				rt.Fatalf("%s is said to run; host: %q", id, w.host[id])
+			case wanted && w.stop[id] && r.State == space.ExecutionRunning:
+				rt.Fatalf("%s was to be stopped", id)
+			case wanted && r.State == space.ExecutionStopped && w.host[id] != space.ExecutionStopped:
+				rt.Fatalf("%s is said to be stopped; host: %q", id, w.host[id])
 			case wanted && r.State == space.ExecutionPending:
 				rt.Fatalf("%s never came to run", id)
 			}

@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
@@ -37,8 +38,23 @@ func (t *table) report() report {
 		if r.Removed {
 			out.gone = append(out.gone, id)
 		} else {
-			out.msg.Executions = append(out.msg.Executions, r.report())
+			out.msg.Executions = append(out.msg.Executions, t.executionReport(r))
 		}
+	}
+	return out
+}
+
+// maxUsageAge is how old figures may be to be told.
+const maxUsageAge = 15 * time.Second
+
+// executionReport is a record as the control plane reads it, with the host's newest figures of one that runs. mu is held.
+func (t *table) executionReport(r record) *controlv1.ExecutionReport {
+	out := r.report()
+	if r.State != space.ExecutionRunning || t.host == nil {
+		return out
+	}
+	if s, ok := t.host.listed[r.Route.Execution]; ok && s.Route == r.Route && t.now().Sub(s.Usage.GetAt().AsTime()) <= maxUsageAge {
+		out.Usage = s.Usage
 	}
 	return out
 }
@@ -73,6 +89,10 @@ func (t *table) order(c change, o *controlv1.Order) (string, error) {
 		return t.orderRemove(c, o.RemoveExecution)
 	case *controlv1.Order_EnsureTemplate:
 		return t.orderTemplate(c, o.EnsureTemplate)
+	case *controlv1.Order_StopExecution:
+		return t.orderStop(c, o.StopExecution)
+	case *controlv1.Order_RemoveTemplate:
+		return t.orderDrop(c, o.RemoveTemplate)
 	}
 	return "", space.Errorf(space.CodeInvalid, "an order of a kind that this build doesn't know")
 }
@@ -90,7 +110,22 @@ func (t *table) orderRun(c change, o *controlv1.EnsureExecution) (string, error)
 	if old == nil && len(t.records)+len(c.records) >= maxRecords {
 		return id, space.Errorf(space.CodeCapacity, "the node keeps %d executions already", maxRecords)
 	}
-	next, err := orderRun(old, t.record(t.newest[route.Sandbox]), record{Route: route, Template: o.GetTemplate(), Shape: shapeOf(o.GetShape())}, t.now())
+	order, err := messageOf(o)
+	if err != nil {
+		return id, err
+	}
+	next, err := orderRun(old, t.record(t.newest[route.Sandbox]), record{Route: route, Order: order}, t.now())
+	return id, addRecord(c, old, next, err)
+}
+
+func (t *table) orderStop(c change, o *controlv1.StopExecution) (string, error) {
+	id := o.GetRoute().GetExecution()
+	route, err := t.route(o.GetRoute())
+	if err != nil {
+		return id, err
+	}
+	old := t.record(id)
+	next, err := orderStop(old, route)
 	return id, addRecord(c, old, next, err)
 }
 
@@ -106,25 +141,6 @@ func (t *table) orderRemove(c change, o *controlv1.RemoveExecution) (string, err
 	}
 	next, err := orderRemove(old, route, t.now())
 	return id, addRecord(c, old, next, err)
-}
-
-func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate) (string, error) {
-	id := o.GetTemplate()
-	if err := space.CheckID(space.PrefixTemplate, id); err != nil {
-		return id, space.FieldErrorf("template", "%v", err)
-	}
-	if state := t.host.template(id); state == templateBuilding || state == templateReady {
-		return id, nil
-	}
-	old, ok := t.orders[id]
-	if ok && old.Err == nil {
-		return id, nil
-	}
-	if !ok && len(t.orders)+len(c.orders) >= maxTemplateOrders {
-		return id, space.Errorf(space.CodeCapacity, "%d templates wait to be built already", maxTemplateOrders)
-	}
-	c.orders[id] = &templateOrder{Template: id, Recipe: o.GetRecipe(), Shape: shapeOf(o.GetShape())}
-	return id, nil
 }
 
 // route reads a route off the wire. It must name this node.

@@ -17,8 +17,12 @@ import (
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	uploadv1 "github.com/space-platform/space/api/gen/upload/v1"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/node/api"
 	"github.com/space-platform/space/internal/node/relay"
 	"github.com/space-platform/space/internal/peer"
@@ -79,6 +83,11 @@ type fakeHost struct {
 	created   map[string]int // by execution
 	removed   map[string]int
 	builds    map[string]int
+	orders    map[string]*controlv1.EnsureExecution // as they came, by execution
+	templated map[string]*controlv1.EnsureTemplate
+	received  map[string]uint64 // the newest acknowledged lines of logs, by template
+	call      func(context.Context, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
+	put       func(context.Context, *connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
 	refuse    map[string]error // by execution or template
 	// at is called without the lock before and after each effect; it may wait.
 	at func(ctx context.Context, step, id string)
@@ -86,7 +95,8 @@ type fakeHost struct {
 
 func newHost() *fakeHost {
 	return &fakeHost{signal: newSignal(), machines: map[string]*controlv1.ExecutionReport{}, templates: map[string]*controlv1.TemplateReport{},
-		created: map[string]int{}, removed: map[string]int{}, builds: map[string]int{}, refuse: map[string]error{}}
+		created: map[string]int{}, removed: map[string]int{}, builds: map[string]int{}, refuse: map[string]error{},
+		orders: map[string]*controlv1.EnsureExecution{}, templated: map[string]*controlv1.EnsureTemplate{}}
 }
 
 func (h *fakeHost) step(ctx context.Context, step, id string) {
@@ -109,6 +119,7 @@ func (h *fakeHost) EnsureExecution(ctx context.Context, req *connect.Request[hos
 		h.Unlock()
 		return nil, peer.ToConnect(err)
 	}
+	h.orders[id] = req.Msg.GetOrder()
 	if h.machines[id] == nil {
 		h.created[id]++
 		h.machines[id] = &controlv1.ExecutionReport{Route: req.Msg.GetOrder().GetRoute(), State: string(space.ExecutionRunning)}
@@ -142,9 +153,65 @@ func (h *fakeHost) EnsureTemplate(_ context.Context, req *connect.Request[hostv1
 		return nil, peer.ToConnect(err)
 	}
 	h.builds[id]++
+	h.templated[id] = req.Msg.GetOrder()
 	h.templates[id] = &controlv1.TemplateReport{Template: id, State: templateBuilding}
 	h.ring()
 	return connect.NewResponse(&hostv1.EnsureTemplateResponse{}), nil
+}
+
+func (h *fakeHost) StopExecution(ctx context.Context, req *connect.Request[hostv1.StopExecutionRequest]) (*connect.Response[hostv1.StopExecutionResponse], error) {
+	route := req.Msg.GetOrder().GetRoute()
+	h.step(ctx, "before stop", route.GetExecution())
+	h.Lock()
+	defer h.Unlock()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if h.machines[route.GetExecution()] == nil {
+		return nil, peer.ToConnect(space.Errorf(space.CodeNotFound, "no such execution"))
+	}
+	h.machines[route.GetExecution()] = &controlv1.ExecutionReport{Route: route, State: string(space.ExecutionStopped)}
+	h.ring()
+	return connect.NewResponse(&hostv1.StopExecutionResponse{}), nil
+}
+
+func (h *fakeHost) RemoveTemplate(_ context.Context, req *connect.Request[hostv1.RemoveTemplateRequest]) (*connect.Response[hostv1.RemoveTemplateResponse], error) {
+	h.Lock()
+	defer h.Unlock()
+	id := req.Msg.GetOrder().GetTemplate()
+	h.removed[id]++
+	h.ring()
+	if err := h.refuse[id]; err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	delete(h.templates, id)
+	return connect.NewResponse(&hostv1.RemoveTemplateResponse{}), nil
+}
+
+func (h *fakeHost) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.AcknowledgeLogsRequest]) (*connect.Response[hostv1.AcknowledgeLogsResponse], error) {
+	h.Lock()
+	defer h.Unlock()
+	h.received = req.Msg.GetReceived()
+	h.ring()
+	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
+}
+
+func (h *fakeHost) Call(ctx context.Context, stream *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error {
+	h.Lock()
+	call := h.call
+	h.Unlock()
+	return peer.ToConnect(call(ctx, stream))
+}
+
+func (h *fakeHost) Put(ctx context.Context, stream *connect.ClientStream[uploadv1.PutRequest]) (*connect.Response[uploadv1.PutResponse], error) {
+	h.Lock()
+	put := h.put
+	h.Unlock()
+	resp, err := put(ctx, stream)
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	return connect.NewResponse(resp), nil
 }
 
 func (h *fakeHost) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest], out *connect.ServerStream[hostv1.WatchResponse]) error {
@@ -212,6 +279,7 @@ type fakeControl struct {
 	remove map[string]space.Route                // wanted to be removed
 	build  map[string]*controlv1.EnsureTemplate
 	raw    []*controlv1.Order // given once, whatever is reported
+	logs   map[string]uint64  // said to be received, in each answer that has orders
 	last   *controlv1.SynchronizeRequest
 	calls  int
 }
@@ -235,7 +303,10 @@ func (c *fakeControl) Synchronize(ctx context.Context, req *connect.Request[cont
 		orders, rung := c.orders(req.Msg), c.rung
 		c.Unlock()
 		if len(orders) > 0 {
-			return connect.NewResponse(&controlv1.SynchronizeResponse{Orders: orders}), nil
+			c.Lock()
+			logs := c.logs
+			c.Unlock()
+			return connect.NewResponse(&controlv1.SynchronizeResponse{Orders: orders, LogsReceived: logs}), nil
 		}
 		select {
 		case <-rung:
@@ -274,6 +345,14 @@ func (c *fakeControl) orders(m *controlv1.SynchronizeRequest) []*controlv1.Order
 
 func removeOrder(r space.Route) *controlv1.Order {
 	return &controlv1.Order{Order: &controlv1.Order_RemoveExecution{RemoveExecution: &controlv1.RemoveExecution{Route: peer.RouteMessage(r)}}}
+}
+
+func stopOrder(r space.Route) *controlv1.Order {
+	return &controlv1.Order{Order: &controlv1.Order_StopExecution{StopExecution: &controlv1.StopExecution{Route: peer.RouteMessage(r)}}}
+}
+
+func dropOrder(template string) *controlv1.Order {
+	return &controlv1.Order{Order: &controlv1.Order_RemoveTemplate{RemoveTemplate: &controlv1.RemoveTemplate{Template: template}}}
 }
 
 func ensureOrder(r space.Route) *controlv1.Order {
@@ -353,7 +432,9 @@ type rig struct {
 	dir      string
 	host     *fakeHost
 	control  *fakeControl
-	sessions sessionv1connect.SessionServiceClient // as the edge has it
+	sessions sessionv1connect.SessionServiceClient // as the edge has them
+	boxes    sandboxv1connect.SandboxServiceClient
+	uploads  uploadv1connect.UploadServiceClient
 	manager  *Manager
 	stop     func() // the manager, as when it's killed: nothing more is done or written
 	cutHost  func()
@@ -366,13 +447,17 @@ func newRig(t *testing.T) *rig {
 	r := &rig{dir: t.TempDir(), host: newHost(), control: newControl()}
 	r.serveControl(t)
 	r.serveHost(t)
-	door := api.NewHandler(api.Config{
-		Node:    nodeName,
-		Control: controlv1connect.NewControlServiceClient(peer.Client(r.path("control"), 0), onSocket, peer.ClientOptions(api.MaxReportBytes)),
-		Manager: sessionv1connect.NewSessionServiceClient(peer.Client(r.path("manager"), 0), onSocket, peer.ClientOptions(relay.MaxEventBytes)),
-	})
-	r.serve(t, "door", door)
-	r.sessions = sessionv1connect.NewSessionServiceClient(peer.Client(r.path("door"), 0), onSocket, peer.ClientOptions(relay.MaxEventBytes))
+	manager, door := peer.Client(r.path("manager"), 0), peer.Client(r.path("door"), 0)
+	r.serve(t, "door", api.NewHandler(api.Config{
+		Node:      nodeName,
+		Control:   controlv1connect.NewControlServiceClient(peer.Client(r.path("control"), 0), onSocket, peer.ClientOptions(api.MaxReportBytes)),
+		Manager:   sessionv1connect.NewSessionServiceClient(manager, onSocket, peer.ClientOptions(relay.MaxEventBytes)),
+		Sandboxes: sandboxv1connect.NewSandboxServiceClient(manager, onSocket, peer.ClientOptions(relay.MaxResultBytes)),
+		Uploads:   uploadv1connect.NewUploadServiceClient(manager, onSocket, peer.ClientOptions(relay.MaxCallBytes)),
+	}))
+	r.sessions = sessionv1connect.NewSessionServiceClient(door, onSocket, peer.ClientOptions(relay.MaxEventBytes))
+	r.boxes = sandboxv1connect.NewSandboxServiceClient(door, onSocket, peer.ClientOptions(relay.MaxResultBytes))
+	r.uploads = uploadv1connect.NewUploadServiceClient(door, onSocket, peer.ClientOptions(relay.MaxCallBytes))
 	r.start(t)
 	return r
 }
@@ -389,6 +474,8 @@ func (r *rig) serveHost(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.Handle(hostv1connect.NewHostServiceHandler(r.host))
 	mux.Handle(sessionv1connect.NewSessionServiceHandler(r.host))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(r.host))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(r.host))
 	r.cutHost = r.listen(t, "host", mux)
 }
 
@@ -399,8 +486,7 @@ func (r *rig) listen(t *testing.T, name string, h http.Handler) (cut func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
-	s.Protocols.SetUnencryptedHTTP2(true)
+	s := peer.Server(h)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -437,9 +523,11 @@ func (r *rig) start(t *testing.T) {
 	door, host := peer.Client(r.path("door"), 0), peer.Client(r.path("host"), 0)
 	m, err := Open(Config{
 		Node: nodeName, Records: filepath.Join(r.dir, "records.db"),
-		Control:  controlv1connect.NewControlServiceClient(door, onSocket, peer.ClientOptions(MaxReportBytes)),
-		Host:     hostv1connect.NewHostServiceClient(host, onSocket, peer.ClientOptions(MaxReportBytes)),
-		Sessions: sessionv1connect.NewSessionServiceClient(host, onSocket, peer.ClientOptions(relay.MaxEventBytes)),
+		Control:   controlv1connect.NewControlServiceClient(door, onSocket, peer.ClientOptions(MaxReportBytes)),
+		Host:      hostv1connect.NewHostServiceClient(host, onSocket, peer.ClientOptions(MaxReportBytes)),
+		Sessions:  sessionv1connect.NewSessionServiceClient(host, onSocket, peer.ClientOptions(relay.MaxEventBytes)),
+		Sandboxes: sandboxv1connect.NewSandboxServiceClient(host, onSocket, peer.ClientOptions(relay.MaxResultBytes)),
+		Uploads:   uploadv1connect.NewUploadServiceClient(host, onSocket, peer.ClientOptions(relay.MaxCallBytes)),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -495,6 +583,16 @@ func (r *rig) attach(t *testing.T, route space.Route) *connect.ServerStreamForCl
 
 func attachRequest(route space.Route) *sessionv1.AttachRequest {
 	return &sessionv1.AttachRequest{Route: peer.RouteMessage(route), Session: space.NewID(space.PrefixSession), Spec: &sessionv1.Spec{Argv: []string{"true"}}}
+}
+
+// again has a condition of the host looked at again soon, for what nobody rings. It's false.
+func (r *rig) again() bool {
+	time.AfterFunc(5*time.Millisecond, func() {
+		r.host.Lock()
+		defer r.host.Unlock()
+		r.host.ring()
+	})
+	return false
 }
 
 // forgotten waits until a tombstone is gone. The manager has nothing to say about that, so the table is asked.

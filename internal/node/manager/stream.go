@@ -11,25 +11,34 @@ import (
 // streamGrace is how long a stream whose execution is gone may still deliver what the host has of it, and the host's own last event.
 const streamGrace = 500 * time.Millisecond
 
-// stream is an admitted Attach.
+// kind is what a stream is. Each has its own limits, so that neither keeps the other out.
+type kind string
+
+const (
+	kindAttach kind = "attaches"
+	kindCall   kind = "calls"
+)
+
+// stream is an admitted Attach or Call.
 type stream struct {
+	kind  kind
 	route space.Route
 	end   func(cause error) // ends its context with the cause after the grace; later calls change nothing
 }
 
-// enter admits an Attach: it compares the whole route and lists the stream under one lock. The returned context ends with the reason
+// enter admits a stream: it compares the whole route and lists the stream under one lock. The returned context ends with the reason
 // as its cause when the record doesn't admit the route any more. The caller calls leave when the stream is over.
-func (t *table) enter(ctx context.Context, route space.Route) (streamCtx context.Context, leave func(), err error) {
+func (t *table) enter(ctx context.Context, k kind, route space.Route) (streamCtx context.Context, leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err := admit(route, find(t.records, t.newest, route)); err != nil {
 		return nil, nil, err
 	}
-	if len(t.streams) >= maxStreams {
-		return nil, nil, space.Errorf(space.CodeUnavailable, "the node serves %d streams already; try again", maxStreams)
+	if err := t.room(k, route.Sandbox); err != nil {
+		return nil, nil, err
 	}
 	streamCtx, cancel := context.WithCancelCause(ctx)
-	s := &stream{route: route, end: endOnce(t.grace, cancel)}
+	s := &stream{kind: k, route: route, end: endOnce(t.grace, cancel)}
 	t.streams[s] = struct{}{}
 	return streamCtx, func() {
 		t.mu.Lock()
@@ -37,6 +46,26 @@ func (t *table) enter(ctx context.Context, route space.Route) (streamCtx context
 		t.mu.Unlock()
 		cancel(nil)
 	}, nil
+}
+
+// room refuses a stream over the limits. mu is held.
+func (t *table) room(k kind, sandbox string) error {
+	all, own := 0, 0
+	for s := range t.streams {
+		if s.kind == k {
+			all++
+			if s.route.Sandbox == sandbox {
+				own++
+			}
+		}
+	}
+	switch {
+	case own >= t.share:
+		return space.Errorf(space.CodeQuotaExceeded, "the sandbox has %d %s under way already; end one of them", t.share, k)
+	case all >= maxStreams:
+		return space.Errorf(space.CodeUnavailable, "the node serves %d %s already; try again", maxStreams, k)
+	}
+	return nil
 }
 
 // endOnce delays a cancellation; the first cause counts. A timer that fires for a stream that has left does nothing.

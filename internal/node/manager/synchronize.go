@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -16,6 +17,7 @@ import (
 // Limits of the conversation with the control plane.
 const (
 	maxHang     = 25 * time.Second // how long a call may hang; the contract allows 30 s
+	runningHang = 10 * time.Second // the same while something runs, whose figures are to be fresh
 	answerTime  = 15 * time.Second // how long an answer may take beyond the hang
 	maxInterval = 30 * time.Second // the longest call_again_after that is obeyed
 	quickAnswer = 200 * time.Millisecond
@@ -68,7 +70,7 @@ type call struct {
 func (m *Manager) ask(ctx context.Context) *call {
 	ctx, cancel := context.WithTimeout(ctx, maxHang+answerTime)
 	c := &call{report: m.table.report(), began: time.Now(), cancel: cancel, done: make(chan struct{})}
-	c.msg.MaxHang = durationpb.New(maxHang)
+	c.msg.MaxHang = durationpb.New(hang(c.msg))
 	go func() {
 		defer close(c.done)
 		resp, err := m.control.Synchronize(ctx, connect.NewRequest(c.msg))
@@ -79,6 +81,16 @@ func (m *Manager) ask(ctx context.Context) *call {
 		c.resp = resp.Msg
 	}()
 	return c
+}
+
+// hang is how long the call that brings a report may hang.
+func hang(m *controlv1.SynchronizeRequest) time.Duration {
+	for _, e := range m.GetExecutions() {
+		if e.GetState() == string(space.ExecutionRunning) {
+			return runningHang
+		}
+	}
+	return maxHang
 }
 
 // end returns when the call has ended, which it may do by itself within d.
@@ -128,6 +140,7 @@ func (m *Manager) take(ctx context.Context, c *call, overtaken bool, t *talk) {
 		}
 		wait(ctx, t.trouble.next(), nil)
 	default:
+		m.received(c.resp.GetLogsReceived())
 		m.answered(ctx, c, changed, overtaken, t)
 	}
 }

@@ -14,7 +14,8 @@ import (
 const (
 	maxRecords        = 8192
 	maxTemplateOrders = 256
-	maxStreams        = 1024
+	maxStreams        = 1024 // of a kind
+	maxSandboxStreams = 128  // of a kind, of one sandbox
 )
 
 // table is the runtime records in memory, and all decisions about them. Each change is on disk before it can be seen here.
@@ -24,6 +25,7 @@ type table struct {
 	now   func() time.Time
 	kick  func(key string) // tells the workers that a key's record changed; called with mu held, never blocks
 	grace time.Duration    // see stream
+	share int              // of a sandbox: maxSandboxStreams
 
 	// mu guards what is below, and is held while a change is written: whoever holds it sees records, streams and disk agree.
 	mu      sync.Mutex
@@ -54,7 +56,7 @@ func openTable(path, node string) (*table, error) {
 		return nil, err
 	}
 	t := &table{
-		store: s, node: node, now: time.Now, kick: func(string) {}, grace: streamGrace,
+		store: s, node: node, now: time.Now, kick: func(string) {}, grace: streamGrace, share: maxSandboxStreams,
 		records: records, orders: orders, streams: map[*stream]struct{}{}, version: 1, changed: make(chan struct{}),
 	}
 	t.index()
@@ -162,7 +164,8 @@ func (t *table) update(id string, next func(record) record) error {
 	return t.commit(c)
 }
 
-// built notes that the host accepted a template's order, or refused it for good.
+// built notes that the host accepted a template's order, or refused it for good. A refused removal is dropped: the host's report shows that
+// the template is still there, and the control plane orders again what it still wants.
 func (t *table) built(id string, refused error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,6 +179,9 @@ func (t *table) built(id string, refused error) error {
 	o.Err = problemOf(refused)
 	c := newChange()
 	c.orders[id] = &o
+	if refused != nil && o.Remove {
+		c.orders[id] = nil
+	}
 	if err := t.commit(c); err != nil {
 		return fmt.Errorf("note the order of template %s: %w", id, err)
 	}

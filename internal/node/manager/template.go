@@ -3,6 +3,7 @@ package manager
 import (
 	"time"
 
+	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -14,18 +15,19 @@ const (
 	templateFailed   = "failed"
 )
 
-// templateOrder is a build that was ordered and that the host doesn't show yet. Until it does the report says that the template is
-// being built: an earlier failure that the host still shows would be taken for the new build's.
+// templateOrder is what was ordered about a template and doesn't show on the host yet: a build, or its removal. Until a build shows, the
+// report says that the template is being built: an earlier failure that the host still shows would be taken for the new build's. Until a
+// removal shows, the host's own report stands.
 type templateOrder struct {
 	Template string   `json:"template"`
-	Recipe   string   `json:"recipe"`
-	Shape    shape    `json:"shape"`
-	Err      *problem `json:"error,omitempty"` // the host refused for good; the order stays until the next one
+	Order    message  `json:"order,omitempty"`  // an EnsureTemplate
+	Remove   bool     `json:"remove,omitempty"` // it's to be removed; then there's no Order
+	Err      *problem `json:"error,omitempty"`  // the host refused to build it for good; the order stays until the next one
 
 	called time.Time // when the host accepted; not kept, because the call can be repeated
 }
 
-// confirmTemplate is how long an accepted build may take to show up in a Watch message. After it the host's word counts, whatever it is.
+// confirmTemplate is how long an accepted order may take to show up in a Watch message. After it the host's word counts, whatever it is.
 const confirmTemplate = 10 * time.Second
 
 // decideTemplate returns what an order lacks: to be told to the host, or to be seen in its reports.
@@ -33,6 +35,8 @@ func decideTemplate(o templateOrder) action {
 	switch {
 	case o.Err != nil:
 		return actNone
+	case o.called.IsZero() && o.Remove:
+		return actDrop
 	case o.called.IsZero():
 		return actBuild
 	default:
@@ -42,13 +46,19 @@ func decideTemplate(o templateOrder) action {
 
 // settled reports whether the host's own report stands for an order from now on. state is "" if the host doesn't show the template.
 func (o templateOrder) settled(state string, now time.Time) bool {
-	if state == templateBuilding || state == templateReady {
+	switch {
+	case o.called.IsZero():
+		return !o.Remove && (state == templateBuilding || state == templateReady)
+	case now.Sub(o.called) >= confirmTemplate:
 		return true
+	case o.Remove:
+		return state == ""
+	default:
+		return state == templateBuilding || state == templateReady
 	}
-	return !o.called.IsZero() && now.Sub(o.called) >= confirmTemplate
 }
 
-// report is the order as the control plane reads it.
+// report is the order of a build as the control plane reads it.
 func (o templateOrder) report() *controlv1.TemplateReport {
 	if o.Err != nil {
 		return &controlv1.TemplateReport{Template: o.Template, State: templateFailed, Error: peer.ErrorMessage(o.Err.err())}
@@ -56,6 +66,48 @@ func (o templateOrder) report() *controlv1.TemplateReport {
 	return &controlv1.TemplateReport{Template: o.Template, State: templateBuilding, Progress: "waiting for the node to begin"}
 }
 
-func (o templateOrder) ensure() *controlv1.EnsureTemplate {
-	return &controlv1.EnsureTemplate{Template: o.Template, Recipe: o.Recipe, Shape: o.Shape.message()}
+// orderTemplate adds to c that a template is to be built. mu is held.
+func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate) (string, error) {
+	id := o.GetTemplate()
+	old, ordered, err := t.ordered(c, id)
+	switch {
+	case err != nil:
+		return id, err
+	case ordered && old.Remove:
+		return id, space.Errorf(space.CodeConflict, "template %s is being removed", id)
+	case ordered && old.Err == nil:
+		return id, nil
+	}
+	if state := t.host.template(id); state == templateBuilding || state == templateReady {
+		return id, nil
+	}
+	order, err := messageOf(o)
+	if err != nil {
+		return id, err
+	}
+	c.orders[id] = &templateOrder{Template: id, Order: order}
+	return id, nil
+}
+
+// orderDrop adds to c that a template is to be removed, also one whose build was ordered and hasn't begun. mu is held.
+func (t *table) orderDrop(c change, o *controlv1.RemoveTemplate) (string, error) {
+	id := o.GetTemplate()
+	old, ordered, err := t.ordered(c, id)
+	if err != nil || ordered && old.Remove {
+		return id, err
+	}
+	c.orders[id] = &templateOrder{Template: id, Remove: true}
+	return id, nil
+}
+
+// ordered returns the order that stands about a template. It refuses what isn't a template's id, and a new order over the limit. mu is held.
+func (t *table) ordered(c change, id string) (old templateOrder, there bool, err error) {
+	if err := space.CheckID(space.PrefixTemplate, id); err != nil {
+		return templateOrder{}, false, space.FieldErrorf("template", "%v", err)
+	}
+	old, there = t.orders[id]
+	if !there && len(t.orders)+len(c.orders) >= maxTemplateOrders {
+		return templateOrder{}, false, space.Errorf(space.CodeCapacity, "%d orders about templates wait already", maxTemplateOrders)
+	}
+	return old, there, nil
 }

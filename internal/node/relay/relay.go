@@ -1,7 +1,7 @@
-// Package relay passes one session's stream from the process that is nearer to the machine to the one that is nearer to the client.
+// Package relay passes streams between the process that is nearer to the machine and the one that is nearer to the client.
 //
-// node-api and sbx-manager both stand in the middle of an Attach. Neither reads what flows, keeps any of it or connects again by itself:
-// when the stream below breaks, the one above ends, and the client comes back with its offset.
+// node-api and sbx-manager both stand in the middle of an Attach, a Call and a Put. Neither reads what flows, keeps any of it or connects
+// again by itself: when the stream below breaks, the one above ends, and the client comes back, to a session's log with its offset.
 package relay
 
 import (
@@ -44,6 +44,7 @@ func Copy(ctx context.Context, next Attacher, req *sessionv1.AttachRequest, send
 	for stream.Receive() {
 		msg := stream.Msg()
 		if err := send(msg); err != nil {
+			cancel() // or closing would wait for what is still to come
 			return fmt.Errorf("send an event of session %s: %w", req.GetSession(), err)
 		}
 		if Last(msg) {
@@ -80,6 +81,8 @@ func goodbye(cause error, send func(*sessionv1.AttachResponse) error) error {
 		return send(EndedEvent(ReasonShuttingDown))
 	case e.Code == space.CodeExecutionLost || e.Code == space.CodeSessionLost:
 		return send(LostEvent(e))
+	case e.Code == space.CodeConflict: // the sandbox was stopped, and its processes with it
+		return send(LostEvent(space.Errorf(space.CodeSessionLost, "%s", e.Message)))
 	default:
 		return peer.ToConnect(e)
 	}

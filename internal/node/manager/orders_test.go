@@ -1,0 +1,189 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// unknownField is a field that no message of this build has, as a newer control plane would send it.
+var unknownField = []byte{0xfa, 0x3f, 0x01, 'x'} // number 1023, one byte
+
+func TestOrdersReachTheHostWhole(t *testing.T) {
+	r := newRig(t)
+	e, tpl := newRoute(), space.NewID(space.PrefixTemplate)
+	run := ensureMessage(e)
+	run.DiskOf = space.NewID(space.PrefixExecution)
+	run.ProtoReflect().SetUnknown(unknownField)
+	build := &controlv1.EnsureTemplate{
+		Template: tpl, Source: &controlv1.Source{Source: &controlv1.Source_Image{Image: "registry.example/app:1"}}, NoCache: true,
+		Steps:    []*controlv1.Step{{Step: &controlv1.Step_Run{Run: "true"}}, {Step: &controlv1.Step_Copy{Copy: &controlv1.Copy{Upload: "upl_x", To: "/"}}}},
+		Defaults: &controlv1.Defaults{Env: map[string]string{"A": "b", "C": "d"}}, StartCommand: "serve", ReadyCheck: "probe",
+	}
+	build.ProtoReflect().SetUnknown(unknownField)
+	// The manager dies between taking the orders and following them.
+	r.cutHost()
+	r.control.send(&controlv1.Order{Order: &controlv1.Order_EnsureExecution{EnsureExecution: run}}, &controlv1.Order{Order: &controlv1.Order_EnsureTemplate{EnsureTemplate: build}})
+	r.control.until(t, "both orders in a report", func() bool {
+		return reported(r.control.last, e.Execution) != nil && reportedTemplate(r.control.last, tpl) != nil
+	})
+	r.stop()
+	r.serveHost(t)
+	r.start(t)
+	r.host.until(t, "both orders at the host", func() bool { return r.host.orders[e.Execution] != nil && r.host.templated[tpl] != nil })
+	if got := r.host.orders[e.Execution]; !proto.Equal(got, run) {
+		t.Errorf("the host got %v, want %v", got, run)
+	}
+	if got := r.host.templated[tpl]; !proto.Equal(got, build) {
+		t.Errorf("the host got %v, want %v", got, build)
+	}
+}
+
+func TestStopKeepsTheDisk(t *testing.T) {
+	r := newRig(t)
+	e := r.running(t)
+	s := r.attach(t, e)
+	s.Receive()
+	r.control.send(stopOrder(e))
+	r.control.hears(t, e, space.ExecutionStopped)
+	if !s.Receive() || s.Msg().GetLost().GetError().GetCode() != string(space.CodeSessionLost) {
+		t.Errorf("its stream ends with %v, %v", s.Msg(), s.Err())
+	}
+	if got := attachCode(t, r.sessions, attachRequest(e)); got != space.CodeConflict {
+		t.Errorf("an attach: %q", got)
+	}
+	r.restart(t)
+	r.control.hears(t, e, space.ExecutionStopped)
+	next := e
+	next.Execution, next.Epoch = space.NewID(space.PrefixExecution), 2
+	r.control.want(next)
+	r.control.hears(t, next, space.ExecutionRunning)
+	r.control.unwant(e)
+	r.control.hears(t, e, "")
+	r.control.hears(t, next, space.ExecutionRunning)
+}
+
+// TestKilledWhileStopping stops the manager in the middle of a stop: the order is followed by its successor.
+func TestKilledWhileStopping(t *testing.T) {
+	r := newRig(t)
+	e := r.running(t)
+	reached := make(chan struct{})
+	r.host.Lock()
+	held := false
+	r.host.at = func(ctx context.Context, step, _ string) {
+		if step == "before stop" && !held {
+			held = true
+			close(reached)
+			<-ctx.Done()
+		}
+	}
+	r.host.Unlock()
+	r.control.send(stopOrder(e))
+	<-reached
+	r.restart(t)
+	r.control.hears(t, e, space.ExecutionStopped)
+}
+
+func TestRemoveTemplate(t *testing.T) {
+	r := newRig(t)
+	id, used := space.NewID(space.PrefixTemplate), space.NewID(space.PrefixTemplate)
+	r.host.Lock()
+	r.host.templates[id] = &controlv1.TemplateReport{Template: id, State: templateReady}
+	r.host.templates[used] = &controlv1.TemplateReport{Template: used, State: templateReady}
+	r.host.refuse[used] = space.Errorf(space.CodeConflict, "an execution needs it")
+	r.host.ring()
+	r.host.Unlock()
+	shows := func(id string) bool { return reportedTemplate(r.control.last, id).GetState() == templateReady }
+	r.control.until(t, "both templates", func() bool { return shows(id) && shows(used) })
+	r.control.send(dropOrder(id), dropOrder(used))
+	r.control.until(t, "one of them gone", func() bool { return r.control.last.GetComplete() && !shows(id) && shows(used) })
+	r.host.until(t, "the refusal", func() bool { return r.host.removed[used] > 0 })
+	r.host.until(t, "the end of both orders", func() bool {
+		r.manager.table.mu.Lock()
+		defer r.manager.table.mu.Unlock()
+		return len(r.manager.table.orders) == 0 || r.again()
+	})
+	r.control.until(t, "the used one still there", func() bool { return shows(used) })
+}
+
+func TestLogsAreAcknowledged(t *testing.T) {
+	r := newRig(t)
+	id := space.NewID(space.PrefixTemplate)
+	r.host.Lock()
+	r.host.templates[id] = &controlv1.TemplateReport{Template: id, State: templateBuilding, Log: []*controlv1.LogLine{{Number: 1, Text: "a"}, {Number: 2, Text: "b"}}}
+	r.host.ring()
+	r.host.Unlock()
+	r.control.until(t, "the lines", func() bool { return len(reportedTemplate(r.control.last, id).GetLog()) == 2 })
+	r.control.Lock()
+	r.control.logs = map[string]uint64{id: 2}
+	r.control.Unlock()
+	r.running(t) // an answer with orders
+	r.host.until(t, "the acknowledgement", func() bool { return r.host.received[id] == 2 })
+}
+
+func TestUsageIsFreshOrAbsent(t *testing.T) {
+	r := newRig(t)
+	e := r.running(t)
+	tell := func(at time.Time, cpu float64) {
+		r.host.Lock()
+		defer r.host.Unlock()
+		r.host.machines[e.Execution] = &controlv1.ExecutionReport{Route: peer.RouteMessage(e), State: string(space.ExecutionRunning),
+			Usage: &sandboxv1.Usage{At: timestamppb.New(at), CpuSeconds: cpu, Guest: &sandboxv1.GuestUsage{Processes: 3}}}
+		r.host.ring()
+	}
+	report := func() *controlv1.ExecutionReport {
+		for _, x := range r.manager.table.report().msg.GetExecutions() {
+			if x.GetRoute().GetExecution() == e.Execution {
+				return x
+			}
+		}
+		return nil
+	}
+	before := r.manager.table.report().version
+	tell(time.Now(), 1)
+	r.host.until(t, "figures in a report", func() bool {
+		if u := report().GetUsage(); u.GetCpuSeconds() == 1 && u.GetGuest().GetProcesses() == 3 {
+			return true
+		}
+		return r.again()
+	})
+	if rep := r.manager.table.report(); rep.version != before {
+		t.Error("figures alone bring a report of their own")
+	}
+	if d := hang(r.manager.table.report().msg); d != runningHang {
+		t.Errorf("a call hangs for %s while something runs", d)
+	}
+	r.manager.table.mu.Lock()
+	r.manager.table.now = func() time.Time { return time.Now().Add(maxUsageAge + time.Second) }
+	r.manager.table.mu.Unlock()
+	if u := report().GetUsage(); u != nil {
+		t.Errorf("old figures are told: %v", u)
+	}
+	if d := hang(&controlv1.SynchronizeRequest{Executions: []*controlv1.ExecutionReport{{State: string(space.ExecutionStopped)}}}); d != maxHang {
+		t.Errorf("a call hangs for %s while nothing runs", d)
+	}
+}
+
+func TestMessagesSurviveTheFile(t *testing.T) {
+	r := record{Route: newRoute(), Order: message([]byte{0, 0xff, '"', 0xc3}), Wanted: wantStopped}
+	b, err := r.Order.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back message
+	if err := back.UnmarshalJSON(b); err != nil || back != r.Order {
+		t.Errorf("%s came back as %x, %v", b, back, err)
+	}
+	if err := back.UnmarshalJSON([]byte(fmt.Sprint(`{}`))); err == nil {
+		t.Error("an object was read as a message")
+	}
+}
