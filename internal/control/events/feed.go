@@ -83,7 +83,10 @@ func (f *Feed) Next(ctx context.Context, wait time.Duration) ([]record.Event, er
 			return nil, nil
 		}
 		rows, err := f.events.store.Events(ctx, f.project, record.EventFilter{After: f.after, Sandbox: f.sandbox, Limit: MaxPage})
-		if err != nil || len(rows) > 0 {
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil // what was read is read again by who comes back
+		case err != nil || len(rows) > 0:
 			f.advance(rows)
 			return rows, err
 		}
