@@ -39,7 +39,10 @@ Settings are taken from flags, then the environment (SPACE_INSTANCE, SPACE_URL, 
 // Commands returns the client's commands.
 func Commands(getenv func(string) string) []*cobra.Command {
 	a := &app{getenv: getenv}
-	return []*cobra.Command{runCommand(a), execCommand(a), sandboxCommand(a), templateCommand(a), operationCommand(a)}
+	return []*cobra.Command{
+		runCommand(a), execCommand(a), sandboxCommand(a), templateCommand(a), operationCommand(a), eventsCommand(a),
+		projectCommand(a), userCommand(a), keyCommand(a),
+	}
 }
 
 // app is what the client's commands share.

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+func eventsCommand(a *app) *cobra.Command {
+	var follow bool
+	var sandbox string
+	c := &cobra.Command{
+		Use: "events", Short: "Show what happened to sandboxes, templates and keys", Args: cobra.NoArgs,
+		Long:    "Shows the lifecycle events of the project, oldest first. With -f it shows what happens from now on, until it is interrupted.",
+		Example: "  space events -f\n  space events --sandbox sbx_… -o json",
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "what happens from now on, as it happens")
+	c.Flags().StringVar(&sandbox, "sandbox", "", "of this sandbox only")
+	n := connectionFlags(a, c)
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		cl, err := n.client()
+		if err != nil {
+			return err
+		}
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		all := cl.ListEvents(ctx, sandbox)
+		if follow {
+			all = cl.FollowEvents(ctx, sandbox, "")
+		}
+		return interrupted(ctx, n.showEvents(cmd.OutOrStdout(), all))
+	}
+	return c
+}
+
+// showEvents shows each event when it comes, one a line.
+func (n *connection) showEvents(out io.Writer, all iter.Seq2[client.LifecycleEvent, error]) error {
+	enc := json.NewEncoder(out)
+	for e, err := range all {
+		if err != nil {
+			return err
+		}
+		if n.json() {
+			err = enc.Encode(e)
+		} else {
+			_, err = fmt.Fprintf(out, "%s  %-20s %s\n", e.At.UTC().Format(time.RFC3339), e.Type, subject(e))
+		}
+		if err != nil {
+			return fmt.Errorf("show an event: %w", err)
+		}
+	}
+	return nil
+}
+
+// subject is what an event is about.
+func subject(e client.LifecycleEvent) string {
+	for _, id := range []*string{e.Sandbox, e.Template, e.Key} {
+		if id != nil {
+			return *id
+		}
+	}
+	return ""
+}

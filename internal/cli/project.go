@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+var projectHead = []string{"ID", "NAME", "SANDBOXES", "VCPUS", "MEMORY MIB", "DISK MIB"}
+
+func projectRow(p client.Project) []string {
+	return []string{p.Id, p.Name, share(p.Used.Sandboxes, p.Quota.Sandboxes), share(p.Used.Vcpus, p.Quota.Vcpus),
+		share(p.Used.MemoryMb, p.Quota.MemoryMb), share(p.Used.DiskMb, p.Quota.DiskMb)}
+}
+
+// share is what's used of what is allowed.
+func share[N int | int64](used, limit *N) string {
+	u, l := "0", "∞"
+	if used != nil {
+		u = strconv.FormatInt(int64(*used), 10)
+	}
+	if limit != nil {
+		l = strconv.FormatInt(int64(*limit), 10)
+	}
+	return u + "/" + l
+}
+
+func projectCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "project", Short: "Create, show and limit projects", Args: cobra.NoArgs, RunE: help}
+	n := connectionFlags(a, c)
+	c.AddCommand(projectListCommand(n), projectGetCommand(n), projectCreateCommand(n), projectUpdateCommand(n), projectRemoveCommand(n))
+	return c
+}
+
+func projectListCommand(n *connection) *cobra.Command {
+	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List projects with what they use of their quotas", Args: cobra.NoArgs,
+		RunE: n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
+			return showList(n, out, c.ListProjects(ctx), projectHead, projectRow)
+		})}
+}
+
+func projectGetCommand(n *connection) *cobra.Command {
+	return &cobra.Command{Use: "get [PROJECT]", Short: "Show a project; that of the key if none is named", Args: cobra.MaximumNArgs(1),
+		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
+			p, err := theProject(ctx, c, args)
+			if err != nil {
+				return err
+			}
+			return n.show(out, p, projectHead, projectRow(p))
+		})}
+}
+
+func theProject(ctx context.Context, c *client.Client, args []string) (client.Project, error) {
+	if len(args) == 1 {
+		return c.GetProject(ctx, args[0])
+	}
+	me, err := c.Me(ctx)
+	return me.Project, err
+}
+
+func projectCreateCommand(n *connection) *cobra.Command {
+	c := &cobra.Command{Use: "create NAME", Short: "Create a project", Args: cobra.ExactArgs(1)}
+	quota := addQuotaFlags(c)
+	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
+		p, err := cl.CreateProject(ctx, client.ProjectCreate{Name: args[0], Quota: quota(nil)})
+		if err != nil {
+			return err
+		}
+		return n.show(out, p, projectHead, projectRow(p))
+	})
+	return c
+}
+
+func projectUpdateCommand(n *connection) *cobra.Command {
+	var name string
+	c := &cobra.Command{Use: "update PROJECT", Short: "Change a project's name or quota", Args: cobra.ExactArgs(1),
+		Long: "Changes a project's name or quota. Limits that aren't given stay as they are; -1 removes one."}
+	c.Flags().StringVar(&name, "name", "", "its new name")
+	quota := addQuotaFlags(c)
+	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
+		p, err := cl.GetProject(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		p, err = cl.UpdateProject(ctx, args[0], client.ProjectUpdate{Name: given(name), Quota: quota(&p.Quota)})
+		if err != nil {
+			return err
+		}
+		return n.show(out, p, projectHead, projectRow(p))
+	})
+	return c
+}
+
+// addQuotaFlags adds a flag for each limit and returns what they make of the limits before; nil if none was given.
+func addQuotaFlags(c *cobra.Command) func(before *client.Quota) *client.Quota {
+	var sandboxes, vcpus int
+	var memory, disk int64
+	f := c.Flags()
+	f.IntVar(&sandboxes, "sandboxes", 0, "most sandboxes at once")
+	f.IntVar(&vcpus, "vcpus", 0, "most vCPUs together")
+	f.Int64Var(&memory, "memory-mb", 0, "most memory together, in MiB")
+	f.Int64Var(&disk, "disk-mb", 0, "most disk together, in MiB")
+	return func(before *client.Quota) *client.Quota {
+		if !f.Changed("sandboxes") && !f.Changed("vcpus") && !f.Changed("memory-mb") && !f.Changed("disk-mb") {
+			return nil
+		}
+		q := client.Quota{}
+		if before != nil {
+			q = *before
+		}
+		change(f.Changed("sandboxes"), sandboxes, &q.Sandboxes)
+		change(f.Changed("vcpus"), vcpus, &q.Vcpus)
+		change(f.Changed("memory-mb"), memory, &q.MemoryMb)
+		change(f.Changed("disk-mb"), disk, &q.DiskMb)
+		return &q
+	}
+}
+
+// change sets a limit that was given; a negative one removes it.
+func change[N int | int64](given bool, value N, limit **N) {
+	switch {
+	case !given:
+	case value < 0:
+		*limit = nil
+	default:
+		*limit = &value
+	}
+}
+
+func projectRemoveCommand(n *connection) *cobra.Command {
+	return &cobra.Command{Use: "rm PROJECT", Aliases: []string{"delete"}, Short: "Delete a project that has no sandboxes; its keys are revoked", Args: cobra.ExactArgs(1),
+		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
+			if err := c.DeleteProject(ctx, args[0]); err != nil {
+				return err
+			}
+			return n.showDone(out, args[0], "deleted")
+		})}
+}
