@@ -17,10 +17,27 @@ func (e *execution) clone(o origin, uid int) error {
 		// The origin is removed when this one runs: no power loss may bring back its removal without this copy.
 		return e.syncDisk()
 	}
-	if o.snapshot == nil || e.cfg.Driver.Capabilities().SharedMemory || o.snapshot.Sealed != nil {
+	if o.snapshot == nil {
+		return nil
+	}
+	if err := e.copySessions(o.snapshot.Sessions); err != nil {
+		return err
+	}
+	if e.cfg.Driver.Capabilities().SharedMemory || o.snapshot.Sealed != nil {
 		return nil
 	}
 	return e.cfg.Clone(o.snapshot.Memory, e.file(memoryName), uid)
+}
+
+// copySessions gives the machine records of its own of the sessions that run in a snapshot, so that somebody reads what they print.
+func (e *execution) copySessions(from string) error {
+	if from == "" {
+		return nil
+	}
+	if err := os.CopyFS(e.file(sessionsName), os.DirFS(from)); err != nil {
+		return fmt.Errorf("copy a snapshot's sessions: %w", err)
+	}
+	return nil
 }
 
 // grow makes the disk as large as it's to be; the guest makes its file system larger when it boots.

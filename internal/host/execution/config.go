@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -43,8 +44,13 @@ type Enclosures interface {
 
 // Templates finds base snapshots.
 type Templates interface {
-	// Borrow returns a template's base snapshot, whose files stay as they are until give is called. Errors are space.Errors.
-	Borrow(id string) (s template.Snapshot, give func(), err error)
+	// SnapshotFor returns a template's snapshot of a size, or its own, whose size is another one. Its files stay as they are until give is
+	// called. Errors are space.Errors.
+	SnapshotFor(id string, size rootfs.Size) (s template.Snapshot, give func(), err error)
+	// BuildShape says that a machine of a size had to boot: the next one would like a snapshot.
+	BuildShape(id string, size rootfs.Size)
+	// Start returns what runs in the template's snapshots and must be started after a boot; nil: nothing.
+	Start(id string) *sessionv1.Spec
 	// Reject says that a template's snapshot doesn't fit this node.
 	Reject(id string)
 }

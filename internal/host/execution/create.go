@@ -115,6 +115,9 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 		return err
 	}
 	e.sessions.Use(l)
+	if o.snapshot == nil {
+		e.afterBoot(o)
+	}
 	laps.lap("sessions")
 	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", slog.Bool("booted", o.snapshot == nil), laps.attrs())
 	return nil
@@ -158,6 +161,18 @@ func (e *execution) boot(ctx context.Context, home vmm.Enclosure) (vmm.Machine, 
 	return e.cfg.Driver.Boot(ctx, home, vmm.Boot{
 		Shape: e.shape(), Kernel: e.cfg.Kernel.Vmlinux, Initrd: e.cfg.Kernel.Initrd, Disk: e.file(diskName),
 	})
+}
+
+// afterBoot does what a snapshot would have saved: it starts what the template has running, and asks for a snapshot for the next time.
+func (e *execution) afterBoot(o origin) {
+	if spec := e.cfg.Templates.Start(e.rec.Template); spec != nil {
+		if err := e.sessions.Start(space.NewID(space.PrefixSession), spec); err != nil {
+			e.log.Error("the template's start command could not be started", "err", err)
+		}
+	}
+	if e.rec.DiskOf == "" {
+		e.cfg.Templates.BuildShape(e.rec.Template, o.size)
+	}
 }
 
 // load starts the machine from a snapshot.

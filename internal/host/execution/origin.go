@@ -31,7 +31,7 @@ func (e *execution) findOrigin(ctx context.Context) (origin, error) {
 
 // fromTemplate loads the template's snapshot if it has the size that is wanted, and boots from its disk otherwise.
 func (e *execution) fromTemplate() (origin, error) {
-	s, give, err := e.cfg.Templates.Borrow(e.rec.Template)
+	s, give, err := e.cfg.Templates.SnapshotFor(e.rec.Template, e.rec.Size)
 	if err != nil {
 		return origin{}, err
 	}

@@ -49,6 +49,9 @@ type rig struct {
 	template error
 	full     error
 	rejected []string
+	wanted   []rootfs.Size   // shapes that had no snapshot
+	starts   *sessionv1.Spec // what the template has running
+	sessions string          // directory of the snapshot's sessions
 }
 
 func newRig(t *testing.T) *rig {
@@ -118,12 +121,20 @@ func (r *rig) clone(from, to string, _ int) error {
 	return err
 }
 
-func (r *rig) Borrow(string) (template.Snapshot, func(), error) {
+func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {
 	return template.Snapshot{
 		State: filepath.Join(r.dir, "state"), Memory: filepath.Join(r.dir, "mem"), Disk: filepath.Join(r.dir, "disk"),
-		Size: rootfs.Size{VCPUs: 1, MemoryBytes: 1 << 20, DiskBytes: 1 << 20},
+		Size: rootfs.Size{VCPUs: 1, MemoryBytes: 1 << 20, DiskBytes: 1 << 20}, Sessions: r.sessions,
 	}, func() {}, r.template
 }
+
+func (r *rig) BuildShape(_ string, size rootfs.Size) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wanted = append(r.wanted, size)
+}
+
+func (r *rig) Start(string) *sessionv1.Spec { return r.starts }
 
 func (r *rig) Reject(id string) { r.rejected = append(r.rejected, id) }
 

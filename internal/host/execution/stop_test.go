@@ -3,13 +3,16 @@ package execution
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 
 	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
 )
 
 func stop(t *testing.T, table *Table, r space.Route) {
@@ -269,7 +272,12 @@ func TestShapeWithoutASnapshotBoots(t *testing.T) {
 	r := newRig(t)
 	table, o := r.open(), order()
 	o.Size = rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 4 * mib}
+	r.starts = &sessionv1.Spec{Argv: []string{"server"}}
 	ensure(t, table, o, space.ExecutionRunning)
+	if r.wanted == nil || r.wanted[0] != o.Size {
+		t.Errorf("a snapshot for %v is wanted", r.wanted)
+	}
+	checkOneSession(t, table, o, "server")
 	if b := r.boots[0]; r.loads != 0 || b.Shape.VCPUs != 2 || b.Shape.MemoryBytes != 128*mib {
 		t.Errorf("%d loads, booted %+v", r.loads, r.boots)
 	}
@@ -279,4 +287,39 @@ func TestShapeWithoutASnapshotBoots(t *testing.T) {
 	}
 	remove(t, table, o.Route)
 	r.checkNothingLeft()
+}
+
+// checkOneSession checks that an execution has one session, which runs a program.
+func checkOneSession(t *testing.T, table *Table, o Order, program string) {
+	t.Helper()
+	set, err := table.Sessions(o.Route)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := set.List(); len(l) != 1 || len(l[0].Argv) == 0 || l[0].Argv[0] != program {
+		t.Errorf("its sessions are %+v", l)
+	}
+}
+
+func TestSessionsOfASnapshotGoOn(t *testing.T) {
+	r := newRig(t)
+	r.sessions = filepath.Join(r.dir, "kept")
+	kept, err := session.Open(r.sessions, session.Limits{}, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kept.Start(space.NewID(space.PrefixSession), &sessionv1.Spec{Argv: []string{"server"}}); err != nil {
+		t.Fatal(err)
+	}
+	kept.Close()
+	table := r.open()
+	for range 2 { // each has records of its own
+		o := order()
+		ensure(t, table, o, space.ExecutionRunning)
+		checkOneSession(t, table, o, "server")
+		remove(t, table, o.Route)
+	}
+	if entries, err := os.ReadDir(r.sessions); err != nil || len(entries) != 1 {
+		t.Errorf("the snapshot has %v, %v", entries, err)
+	}
 }

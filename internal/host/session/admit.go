@@ -46,3 +46,9 @@ func (s *Set) admit(id string, seen bool) error {
 	}
 	return nil
 }
+
+// Start starts a session that nobody is attached to yet, unless the execution knows it.
+func (s *Set) Start(id string, spec *sessionv1.Spec) error {
+	_, err := s.find(id, spec, false)
+	return err
+}

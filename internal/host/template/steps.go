@@ -59,7 +59,7 @@ func firstLine(s string) string {
 
 // spec is a shell command in today's environment.
 func (b *builder) spec(command string) *sessionv1.Spec {
-	return &sessionv1.Spec{Argv: []string{shell, "-c", command}, User: b.state.User, Cwd: b.state.Workdir, Env: b.state.Env}
+	return shellSpec(b.state, command)
 }
 
 // command runs a shell command to its end, and logs what it prints. It must succeed.

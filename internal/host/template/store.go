@@ -177,8 +177,8 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 		e.log.add(b.step, "the template is ready")
 	case s.ctx.Err() == nil && !e.removing:
 		e.State, e.Err, e.FailedStep = Failed, failure(err), stepOf(at(b.step, err))
-		e.log.add(b.step, "the build failed: "+e.Err.Error())
-		slog.Error("a template could not be built", "template", e.Template, "step", b.step, "err", err)
+		e.log.add(e.FailedStep, "the build failed: "+e.Err.Error())
+		slog.Error("a template could not be built", "template", e.Template, "err", err)
 	}
 	s.mu.Unlock()
 	s.cfg.Changed()

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// endless is a helper that makes nothing.
+var endless = rootfs.Helper{Program: []string{"/bin/sh", "-c", "exec sleep 600"}}
+
 // rig is a host on which nothing boots: what a build can do right is proved with real machines.
 type rig struct {
 	t       *testing.T
@@ -313,7 +316,7 @@ func TestFailedBuildLeavesNothingAndStartsAnew(t *testing.T) {
 
 func TestClosedStoreHasEndedItsBuilds(t *testing.T) {
 	r := newRig(t)
-	s, id := r.open(rootfs.Helper{Program: []string{"/bin/sleep", "600"}}), space.NewID(space.PrefixTemplate)
+	s, id := r.open(endless), space.NewID(space.PrefixTemplate)
 	if err := s.Ensure(mini(id)); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +330,7 @@ func TestClosedStoreHasEndedItsBuilds(t *testing.T) {
 
 func TestRemovedTemplateHasEndedItsBuild(t *testing.T) {
 	r := newRig(t)
-	s := r.open(rootfs.Helper{Program: []string{"/bin/sleep", "600"}})
+	s := r.open(endless)
 	first, second := space.NewID(space.PrefixTemplate), space.NewID(space.PrefixTemplate)
 	for _, id := range []string{first, second} { // one of them waits for the other
 		if err := s.Ensure(mini(id)); err != nil {
@@ -378,7 +381,7 @@ func TestWrongOrdersNameTheirField(t *testing.T) {
 }
 
 func TestTheQueueIsBounded(t *testing.T) {
-	s := newRig(t).open(rootfs.Helper{Program: []string{"/bin/sleep", "600"}})
+	s := newRig(t).open(endless)
 	for range maxQueue {
 		if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); err != nil {
 			t.Fatal(err)
