@@ -90,7 +90,7 @@ func contentHash(ctx context.Context, q *db.Queries, n record.NewTemplate) ([]by
 		}
 		for _, id := range ids {
 			if _, there := digests[id]; !there {
-				return nil, space.Errorf(space.CodeInvalid, "upload %s doesn't exist: uploads can be used for %.0f hours", id, record.UploadKept.Hours())
+				return nil, space.FieldErrorf(n.Build.UploadField(id), "there is no such upload: one can be used for %.0f hours", record.UploadKept.Hours())
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // maxUploads bounds the uploads of a project that are kept at a time.
-const maxUploads = 100
+const maxUploads = 500
 
 // CreateUpload writes an upload and returns until when its bytes can be sent; quota_exceeded if the project has too many.
 func (s *Store) CreateUpload(ctx context.Context, n record.NewUpload) (expires time.Time, err error) {

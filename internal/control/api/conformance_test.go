@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	session := r.session(t, box.Id).Session.Id
 	deleted := r.sandbox(t).Id
 	r.do(t, "DELETE", "/v1/sandboxes/"+deleted+"?wait=30s", nil).want(t, 200)
-	for _, x := range slicesConcat(goodExchanges(box.Id, session, deleted), doorExchanges(box.Id), createExchanges(), sessionExchanges(box.Id), missingExchanges(box.Id)) {
+	for _, x := range slicesConcat(goodExchanges(box.Id, session, deleted), doorExchanges(box.Id), createExchanges(), sessionExchanges(box.Id), templateExchanges(), missingExchanges(box.Id)) {
 		t.Run(x.name, func(t *testing.T) {
 			a := r.do(t, x.method, x.path, x.body, x.header...)
 			judge.check(t, x.method, x.path, a)
@@ -144,8 +144,6 @@ func createExchanges() []exchange {
 		create("long name", map[string]any{"template": "mini", "metadata": metadata(1, 65, 4)}, space.CodeInvalid, "metadata"),
 		create("long value", map[string]any{"template": "mini", "metadata": map[string]string{"k": strings.Repeat("v", 1025)}}, space.CodeInvalid, "metadata.k"),
 		create("NUL value", `{"template":"mini","metadata":{"k":"\u0000"}}`, space.CodeInvalid, "metadata.k"),
-		{name: "build: no recipe", method: "POST", path: "/v1/templates", body: `{}`, code: space.CodeInvalid, field: "recipe"},
-		{name: "build: unknown recipe", method: "POST", path: "/v1/templates", body: `{"recipe":"maxi"}`, code: space.CodeInvalid, field: "recipe"},
 	}
 }
 
@@ -204,6 +202,10 @@ func missingExchanges(box string) []exchange {
 			{method: "POST", path: "/v1/sandboxes/" + box + "/sessions/" + id + "/attachments"},
 			{method: "GET", path: "/v1/operations/" + id},
 			{method: "GET", path: "/v1/templates/" + id},
+			{method: "DELETE", path: "/v1/templates/" + id},
+			{method: "GET", path: "/v1/templates/" + id + "/logs"},
+			{method: "PUT", path: "/v1/templates/" + id + "/tags/v1"},
+			{method: "DELETE", path: "/v1/templates/" + id + "/aliases/www"},
 		} {
 			x.name, x.code = "missing: "+x.method+" "+x.path, space.CodeNotFound
 			out = append(out, x)

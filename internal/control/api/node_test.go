@@ -23,6 +23,7 @@ type obedientNode struct {
 	defaults   map[string]record.Defaults                             // of templates
 	logs       map[string][]record.LogLine                            // of their builds, not yet acknowledged
 	builds     map[string]record.BuildOrder                           // as they were ordered last
+	removed    chan string                                            // templates
 	start      func(space.Route) (space.ExecutionState, *space.Error) // how a machine comes up
 	build      func(string) record.TemplateStatus
 }
@@ -31,7 +32,8 @@ func newObedientNode(n *nodesync.Node) *obedientNode {
 	return &obedientNode{
 		sync: n, executions: map[space.Route]nodesync.ExecutionReport{}, templates: map[string]record.TemplateStatus{},
 		defaults: map[string]record.Defaults{}, logs: map[string][]record.LogLine{}, builds: map[string]record.BuildOrder{},
-		start: func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
+		removed: make(chan string, 100),
+		start:   func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
 		build: func(string) record.TemplateStatus {
 			return record.TemplateStatus{State: record.TemplateReady, Digest: "sha256:00", Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
 		},
@@ -84,6 +86,10 @@ func (n *obedientNode) obey(a nodesync.Answer) {
 			n.templates[o.Template] = n.build(o.Template)
 		case nodesync.RemoveTemplate:
 			delete(n.templates, o.Template)
+			select {
+			case n.removed <- o.Template:
+			default: // nobody wants to know
+			}
 		}
 	}
 }

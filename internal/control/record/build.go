@@ -1,5 +1,7 @@
 package record
 
+import "fmt"
+
 // Build is what a template is made of. It's kept as JSON, and its hash in part decides whether two templates are the same: a field that is
 // added must be left out when it's empty.
 type Build struct {
@@ -66,4 +68,20 @@ func (b Build) Uploads() []string {
 		}
 	}
 	return out
+}
+
+// UploadField is where a request for the build names an upload first.
+func (b Build) UploadField(id string) string {
+	switch id {
+	case b.Source.Archive:
+		return "archive"
+	case b.Source.Rootfs:
+		return "rootfs"
+	}
+	for i, s := range b.Steps {
+		if s.Copy != nil && s.Copy.Upload == id {
+			return fmt.Sprintf("steps[%d].copy.upload", i)
+		}
+	}
+	return "steps"
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/space-platform/space/internal/control/record"
 )
 
-// MaxBytes bounds an upload.
-const MaxBytes = 16 << 30
+// MaxBytes bounds an upload; a node takes no larger one.
+const MaxBytes = 8 << 30
 
 // Store keeps uploads.
 type Store interface {
