@@ -32,6 +32,8 @@ type process struct {
 	mu        sync.Mutex
 	starts    int
 	log       []byte
+	flood     func(offset uint64, b []byte) // makes what is in the log instead; nil: log is the log
+	length    uint64                        // of it then
 	acked     uint64
 	stdin     []byte
 	stdinWant uint64
@@ -122,7 +124,7 @@ func (g *fakeGuest) session(st *link.Stream, o *guestv1.OpenSession) {
 	for {
 		p.mu.Lock()
 		state := &guestv1.StdinState{Received: uint64(len(p.stdin)), Taken: p.taken}
-		rest := bytes.Clone(p.log[sent:min(int(sent)+pieceBytes, len(p.log))])
+		rest := p.piece(sent)
 		exit, changed := p.exit, p.changed
 		p.mu.Unlock()
 		if o.GetSpec().GetOpenStdin() && !proto.Equal(state, told) {
@@ -147,6 +149,16 @@ func (g *fakeGuest) session(st *link.Stream, o *guestv1.OpenSession) {
 			return
 		}
 	}
+}
+
+// piece returns a copy of the log from an offset on. mu is held.
+func (p *process) piece(from uint64) []byte {
+	if p.flood == nil {
+		return bytes.Clone(p.log[from:min(int(from)+pieceBytes, len(p.log))])
+	}
+	b := make([]byte, min(pieceBytes, p.length-from))
+	p.flood(from, b)
+	return b
 }
 
 func (p *process) listen(st *link.Stream, open bool) {
