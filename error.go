@@ -3,6 +3,7 @@ package space
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Code is the stable name of an error: the same word in the API's problem documents, in the SSE events and in the CLI.
@@ -77,8 +78,8 @@ func (c Code) HTTPStatus() int {
 	return 500
 }
 
-// Error is an error with a stable code. Message is for users: it says what to do next and holds no secret. The wrapped
-// error is for operators only.
+// Error is an error with a stable code. Message is for users: it says what to do next and holds no secret and no path of a machine of
+// ours. The wrapped error is for operators only.
 type Error struct {
 	Code    Code
 	Field   string // the request field that is wrong, if one is
@@ -86,10 +87,25 @@ type Error struct {
 	Err     error
 }
 
-// Errorf returns an Error with a formatted message; %w keeps the cause for operators.
+// Errorf returns an Error with a formatted message. A cause at its end, ": %w", is kept for operators: users read of it only what an Error in
+// its chain has for them. A cause that is all there is, "%w", is the message.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Code: code, Message: err.Error(), Err: errors.Unwrap(err)}
+	cause := errors.Unwrap(err)
+	return &Error{Code: code, Message: forUsers(err.Error(), cause), Err: cause}
+}
+
+// forUsers is the text of an error without what its cause has for operators.
+func forUsers(text string, cause error) string {
+	if cause == nil {
+		return text
+	}
+	own, ok := strings.CutSuffix(text, ": "+cause.Error())
+	var e *Error
+	if ok && errors.As(cause, &e) {
+		return own + ": " + e.Message
+	}
+	return own
 }
 
 // FieldErrorf returns an invalid_request that names the field.
@@ -97,12 +113,17 @@ func FieldErrorf(field, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Field: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// Error returns the code and the message.
+// Error returns the code and the message, and what the message leaves out of the cause: it's the text for operators.
 func (e *Error) Error() string {
+	s := string(e.Code) + ": "
 	if e.Field != "" {
-		return fmt.Sprintf("%s: %s: %s", e.Code, e.Field, e.Message)
+		s += e.Field + ": "
 	}
-	return fmt.Sprintf("%s: %s", e.Code, e.Message)
+	s += e.Message
+	if e.Err != nil && !strings.Contains(e.Message, e.Err.Error()) {
+		s += ": " + e.Err.Error()
+	}
+	return s
 }
 
 // Unwrap returns the cause.

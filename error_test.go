@@ -23,3 +23,22 @@ func TestErrorCodes(t *testing.T) {
 		t.Error("nil, foreign and unknown errors must have the codes that the comments promise")
 	}
 }
+
+// TestErrorfKeepsTheCauseFromUsers: a path or an address in a cause is for operators.
+func TestErrorfKeepsTheCauseFromUsers(t *testing.T) {
+	cause := errors.New("read unix @->/run/space/vm/link.sock: connection reset")
+	for name, c := range map[string]struct {
+		err  *space.Error
+		want string
+		full string // for operators
+	}{
+		"a cause":           {space.Errorf(space.CodeGuest, "the guest of %s is away: %w", "x", cause), "the guest of x is away", "guest_error: the guest of x is away: " + cause.Error()},
+		"only a cause":      {space.Errorf(space.CodeGuest, "%w", io.EOF), "EOF", "guest_error: EOF"},
+		"no cause":          {space.Errorf(space.CodeGuest, "it said %v", io.EOF), "it said EOF", "guest_error: it said EOF"},
+		"a cause for users": {space.Errorf(space.CodeGuest, "no guest: %w", fmt.Errorf("greet: %w", space.Errorf(space.CodeTimeout, "it took a minute: %w", cause))), "no guest: it took a minute", "guest_error: no guest: it took a minute: greet: timeout: it took a minute: " + cause.Error()},
+	} {
+		if c.err.Message != c.want || c.err.Error() != c.full {
+			t.Errorf("%s: for users %q, want %q; for operators %q, want %q", name, c.err.Message, c.want, c.err.Error(), c.full)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sys/unix"
 
 	space "github.com/space-platform/space"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
@@ -38,12 +39,12 @@ func RouteMessage(r space.Route) *routev1.Route {
 	}}
 }
 
-// ErrorMessage writes an error for the wire; a cause that isn't a space.Error is a timeout, cut off or internal, and its text stays here.
+// ErrorMessage writes an error for the wire, as Public has it.
 func ErrorMessage(err error) *routev1.Error {
 	if err == nil {
 		return nil
 	}
-	e := asError(err)
+	e := Public(err)
 	return &routev1.Error{Code: string(e.Code), Field: e.Field, Message: e.Message}
 }
 
@@ -60,7 +61,7 @@ func ToConnect(err error) error {
 	if err == nil {
 		return nil
 	}
-	e := asError(err)
+	e := Public(err)
 	out := connect.NewError(connectCode(e.Code), e)
 	if detail, derr := connect.NewErrorDetail(ErrorMessage(err)); derr == nil {
 		out.AddDetail(detail)
@@ -88,16 +89,23 @@ func FromConnect(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case connect.CodeOf(err) == connect.CodeDeadlineExceeded:
-		return space.Errorf(space.CodeTimeout, "%w", err)
+		return space.Errorf(space.CodeTimeout, "a part of the platform took too long to answer; try again: %w", err)
 	default: // a connection that was reset says "canceled" too
-		return space.Errorf(space.CodeUnavailable, "%w", err)
+		return space.Errorf(space.CodeUnavailable, "a part of the platform can't be reached right now; try again: %w", err)
 	}
 }
 
-func asError(err error) *space.Error {
+// Public is an error as those may read it who called: this is the one place that decides that, for what crosses to another process and for
+// what is kept to be told later. A cause that isn't a space.Error is no room, a timeout, cut off or internal, and its text stays here.
+func Public(err error) *space.Error {
 	var e *space.Error
+	coded := errors.As(err, &e)
 	switch {
-	case errors.As(err, &e):
+	case coded && e.Code != space.CodeInternal:
+		return e
+	case NoRoom(err):
+		return &space.Error{Code: space.CodeCapacity, Message: "the node's disk is full; delete sandboxes or templates, or try again later", Err: err}
+	case coded:
 		return e
 	case errors.Is(err, context.DeadlineExceeded):
 		return &space.Error{Code: space.CodeTimeout, Message: "the call's deadline passed", Err: err}
@@ -107,6 +115,9 @@ func asError(err error) *space.Error {
 		return &space.Error{Code: space.CodeInternal, Message: "an internal error; the operator's log has the cause", Err: err}
 	}
 }
+
+// NoRoom tells whether an error says that a disk of this machine is full.
+func NoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 func connectCode(c space.Code) connect.Code {
 	switch c {

@@ -14,6 +14,7 @@ import (
 	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // The names in an execution's directory.
@@ -49,11 +50,11 @@ type problem struct {
 }
 
 func problemOf(err error) *problem {
-	var e *space.Error
-	if errors.As(err, &e) {
-		return &problem{Code: e.Code, Message: e.Message}
+	e := peer.Public(err)
+	if e.Code == space.CodeInternal {
+		return &problem{Code: e.Code, Message: "the machine could not be made; the operator's log has the cause"}
 	}
-	return &problem{Code: space.CodeInternal, Message: "the machine could not be made; the operator's log has the cause"}
+	return &problem{Code: e.Code, Message: e.Message}
 }
 
 // err returns the problem as an error; nil for none.

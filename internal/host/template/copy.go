@@ -33,7 +33,7 @@ func (b *builder) copyInto(ctx context.Context, l *link.Link, c Copy) error {
 	defer archive.Close()
 	plain, err := image.Decompress(archive)
 	if err != nil {
-		return space.Errorf(space.CodeInvalid, "the upload: %w", err)
+		return &space.Error{Code: space.CodeInvalid, Message: "the upload: " + err.Error(), Err: err}
 	}
 	defer plain.Close()
 	user, group, _ := strings.Cut(c.Owner, ":")
@@ -97,7 +97,7 @@ func (c *caller) Receive() (data []byte, end bool, err error) {
 	case nil:
 		return buf, false, nil
 	}
-	return nil, false, space.Errorf(space.CodeInvalid, "the upload can't be read: %w", err)
+	return nil, false, &space.Error{Code: space.CodeInvalid, Message: "the upload can't be read: " + err.Error(), Err: err}
 }
 
 // Send takes an answer.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // stepError is a failure and where it was: 0 is the source, and what comes after the last step counts as one more.
@@ -34,11 +35,11 @@ func stepOf(err error) int {
 	return 0
 }
 
-// failure is what a user is told of a failed build: the cause, since whoever builds templates here runs the machine.
-func failure(err error) error {
-	var e *space.Error
-	if errors.As(err, &e) {
-		return e
+// failure is what a user is told of a failed build.
+func failure(err error) *space.Error {
+	e := peer.Public(err)
+	if e.Code == space.CodeInternal {
+		return space.Errorf(space.CodeInternal, "the node could not build the template; the operator's log has the cause: %w", err)
 	}
-	return space.Errorf(space.CodeInternal, "the build failed: %w", err)
+	return e
 }

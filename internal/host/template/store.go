@@ -176,8 +176,9 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 		e.base, e.State, e.Size, e.Digest, e.Defaults = made, Ready, made.m.Size, made.digest, made.m.Defaults
 		e.log.add(b.step, "the template is ready")
 	case s.ctx.Err() == nil && !e.removing:
-		e.State, e.Err, e.FailedStep = Failed, failure(err), stepOf(at(b.step, err))
-		e.log.add(e.FailedStep, "the build failed: "+e.Err.Error())
+		why := failure(err)
+		e.State, e.Err, e.FailedStep = Failed, why, stepOf(at(b.step, err))
+		e.log.add(e.FailedStep, "the build failed: "+why.Message)
 		slog.Error("a template could not be built", "template", e.Template, "err", err)
 	}
 	s.mu.Unlock()
