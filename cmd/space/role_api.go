@@ -4,11 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/controllers"
+	"github.com/space-platform/space/internal/control/dataplane"
 	"github.com/space-platform/space/internal/control/events"
 	"github.com/space-platform/space/internal/control/keys"
 	"github.com/space-platform/space/internal/control/nodesync"
@@ -21,6 +25,7 @@ import (
 	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/postgres"
 )
@@ -33,7 +38,11 @@ func apiRole() *cobra.Command {
 			return err
 		}
 		defer pool.Close()
-		store := postgres.New(pool)
+		key, err := envelope.Load(filepath.Join(i.RoleDir(instance.API), "encryption.key"))
+		if err != nil {
+			return err
+		}
+		store := postgres.New(pool).Sealing(key)
 		if _, err := keys.EnsureDefaults(ctx, store); err != nil {
 			return err
 		}
@@ -52,20 +61,26 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	ops := operations.New(store, bell)
 	tpls := templates.New(store, bell, i.Node())
 	boxes := sandboxes.New(store, tpls, bell)
-	ses := sessions.New(store, boxes, bell, c.EdgeURL)
+	ups := uploads.New(store, i.Node(), c.EdgeURL)
+	ses := sessions.New(store, boxes, tpls, bell, c.EdgeURL)
+	doors := access.New(store, boxes, bell, c.EdgeURL)
 	node := nodesync.NewNode(i.Node(), store, bell)
 	internal := nodesync.NewService(node, ses, nodesync.Peers{Node: i.UID(instance.NodeAPI), Edge: i.UID(instance.Edge)})
+	internal.Mount(dataplane.New(dataplane.Parts{
+		Access: doors, Sessions: ses, Creator: api.TokenSessions{Access: doors, Sessions: ses}, Templates: tpls, Uploads: ups,
+	}, i.UID(instance.Edge)).Handler())
 	rpc, err := internal.Listen(i.Socket(instance.API))
 	if err != nil {
 		return err
 	}
 	public := api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: ses, Templates: tpls, Uploads: uploads.New(store, i.Node(), c.EdgeURL), Operations: ops, Database: store, Node: i.Node(), Version: version,
+		Sandboxes: boxes, Sessions: ses, Access: doors, Meter: node, Templates: tpls, Uploads: ups, Operations: ops, Database: store, Node: i.Node(), Version: version,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return internal.Serve(ctx, rpc) })
 	g.Go(func() error { return api.Serve(ctx, l, public) })
 	g.Go(func() error { prune.Run(ctx, store); return nil })
+	g.Go(func() error { controllers.ExpireSandboxes(ctx, store, boxes, bell); return nil })
 	return g.Wait()
 }

@@ -30,3 +30,11 @@ func text(s *string) string {
 	}
 	return *s
 }
+
+// number reads a number that may be null.
+func number(n *int32) int32 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}

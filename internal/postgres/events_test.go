@@ -141,11 +141,11 @@ func TestReadersMissNothing(t *testing.T) {
 func TestWhatHappensIsWritten(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))
 	lost := s.newSandbox()
-	must(t)(s.store.CreateSandbox(t.Context(), lost))
+	must(t)(s.store.CreateSandbox(t.Context(), lost, roomy))
 	s.observe(t, lost.Route, space.ExecutionRunning)
 	s.observe(t, lost.Route, space.ExecutionRunning) // nothing new
 	s.observe(t, lost.Route, space.ExecutionLost)
-	if _, _, err := s.store.DeleteSandbox(t.Context(), s.project, lost.Route.Sandbox); err != nil {
+	if _, err := s.verbs.Delete(t.Context(), s.project, lost.Route.Sandbox); err != nil {
 		t.Fatal(err)
 	}
 	s.observe(t, lost.Route, space.ExecutionGone)
@@ -177,14 +177,14 @@ func TestAnnouncedAfterTheCommit(t *testing.T) {
 		}
 	})
 	n := s.newSandbox()
-	must(t)(s.store.CreateSandbox(t.Context(), n))
+	must(t)(s.store.CreateSandbox(t.Context(), n, roomy))
 	s.observe(t, n.Route, space.ExecutionRunning)
 	if told != 2 {
 		t.Errorf("told %d times of 2 events", told)
 	}
 	n.Operation = s.box.Operation // taken: the transaction fails at its last statement
 	n.Route.Sandbox, n.Route.Execution = space.NewID(space.PrefixSandbox), space.NewID(space.PrefixExecution)
-	if _, err := s.store.CreateSandbox(t.Context(), n); err == nil || told != 2 {
+	if _, err := s.store.CreateSandbox(t.Context(), n, roomy); err == nil || told != 2 {
 		t.Errorf("%v, told %d times", err, told)
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/sandboxes"
+	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/pgtest"
 	"github.com/space-platform/space/internal/postgres"
 )
@@ -26,11 +29,15 @@ type scene struct {
 	tpl     record.NewTemplate // ready
 	box     record.NewSandbox  // running
 	session record.NewSession  // of it, not started
+	bell    *wake.Bell
+	verbs   *sandboxes.Sandboxes
 }
 
 func newScene(t *testing.T, pool *pgxpool.Pool) *scene {
 	t.Helper()
-	s := &scene{pool: pool, store: postgres.New(pool), name: space.NewID(space.PrefixOrg)}
+	s := &scene{pool: pool, store: postgres.New(pool).Sealing(envelope.New([32]byte{1})), name: space.NewID(space.PrefixOrg)}
+	s.bell = new(wake.Bell)
+	s.verbs = sandboxes.New(s.store, nil, s.bell)
 	s.project = must(t)(s.store.EnsureProject(t.Context(), s.name, "default"))
 	if err := pool.QueryRow(t.Context(), "SELECT org FROM projects WHERE id = $1", s.project).Scan(&s.org); err != nil {
 		t.Fatal(err)
@@ -45,7 +52,7 @@ func newScene(t *testing.T, pool *pgxpool.Pool) *scene {
 	must(t)(s.store.BuildTemplate(t.Context(), s.tpl))
 	s.observeTemplate(t, s.tpl.ID, record.TemplateStatus{State: record.TemplateReady, Shape: s.tpl.Shape, Digest: "sha256:1"})
 	s.box = s.newSandbox()
-	must(t)(s.store.CreateSandbox(t.Context(), s.box))
+	must(t)(s.store.CreateSandbox(t.Context(), s.box, roomy))
 	s.observe(t, s.box.Route, space.ExecutionRunning)
 	s.session = s.newSession()
 	must(t)(s.store.CreateSession(t.Context(), s.session))
@@ -61,6 +68,26 @@ func must(t *testing.T) func(string, error) string {
 			t.Fatal(err)
 		}
 		return out
+	}
+}
+
+// roomy is a node that has room for everything.
+func roomy(record.Room) error { return nil }
+
+// lose has the node come up and the running sandbox be lost, if that's what is needed.
+func (s *scene) lose(t *testing.T, needed bool) {
+	t.Helper()
+	if needed {
+		s.connect(t)
+		s.observe(t, s.box.Route, space.ExecutionLost)
+	}
+}
+
+// connect has the node say what it has.
+func (s *scene) connect(t *testing.T) {
+	t.Helper()
+	if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Facts: &record.Facts{CPUs: 1, MemoryBytes: 1 << 30}}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -130,19 +157,23 @@ func (s *scene) count(t *testing.T, query string) int {
 
 // laws are what must hold of the records at any moment; each counts its breaches.
 var laws = map[string]string{
-	"a sandbox's current execution is its own":  `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution WHERE e.sandbox <> s.id`,
-	"a sandbox has the operation that made it":  `SELECT count(*) FROM sandboxes s WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.sandbox = s.id AND o.kind = 'create_sandbox')`,
-	"what is to go has the operation for it":    `SELECT count(*) FROM sandboxes s WHERE (s.desired = 'deleted') <> EXISTS (SELECT 1 FROM operations o WHERE o.sandbox = s.id AND o.kind = 'delete_sandbox')`,
-	"no create runs on for what is to go":       `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id AND o.kind = 'create_sandbox' WHERE s.desired = 'deleted' AND o.status = 'running'`,
-	"what was seen has ended its create":        `SELECT count(*) FROM execution_status st JOIN executions e ON e.id = st.execution JOIN operations o ON o.sandbox = e.sandbox AND o.kind = 'create_sandbox' WHERE o.status = 'running'`,
-	"what is gone has ended its delete":         `SELECT count(*) FROM execution_status st JOIN executions e ON e.id = st.execution JOIN operations o ON o.sandbox = e.sandbox AND o.kind = 'delete_sandbox' WHERE st.state = 'gone' AND o.status = 'running'`,
-	"a template has the operation that made it": `SELECT count(*) FROM templates t WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.template = t.id)`,
-	"a built template has ended its build":      `SELECT count(*) FROM template_status st JOIN operations o ON o.template = st.template WHERE st.state <> 'building' AND o.status = 'running'`,
-	"a session has a token":                     `SELECT count(*) FROM sessions x WHERE NOT EXISTS (SELECT 1 FROM attachments a WHERE a.session = x.id)`,
-	"a claimed key names what was made": `SELECT count(*) FROM idempotency_keys k WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sessions x WHERE x.id = k.resource)
+	"a sandbox's current execution is its own":    `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution WHERE e.sandbox <> s.id`,
+	"a sandbox has the operation that made it":    `SELECT count(*) FROM sandboxes s WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.sandbox = s.id AND o.kind = 'create_sandbox')`,
+	"what is to go has the operation for it":      `SELECT count(*) FROM sandboxes s WHERE (s.desired = 'deleted') <> EXISTS (SELECT 1 FROM operations o WHERE o.sandbox = s.id AND o.kind = 'delete_sandbox')`,
+	"nothing else runs on for what is to go":      `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id AND o.kind <> 'delete_sandbox' WHERE s.desired = 'deleted' AND o.status = 'running'`,
+	"what was seen has ended its create":          `SELECT count(*) FROM execution_status st JOIN executions e ON e.id = st.execution JOIN operations o ON o.sandbox = e.sandbox AND o.kind = 'create_sandbox' WHERE o.status = 'running'`,
+	"what is stopped or lost has ended its stop":  `SELECT count(*) FROM sandboxes s JOIN execution_status st ON st.execution = s.execution JOIN operations o ON o.sandbox = s.id AND o.kind = 'stop_sandbox' WHERE st.state <> 'running' AND o.status = 'running'`,
+	"what was seen of a start has ended it":       `SELECT count(*) FROM sandboxes s JOIN execution_status st ON st.execution = s.execution JOIN operations o ON o.sandbox = s.id AND o.kind = 'start_sandbox' WHERE o.status = 'running'`,
+	"what is gone has ended its delete":           `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id AND o.kind = 'delete_sandbox' AND o.status = 'running' WHERE NOT EXISTS (SELECT 1 FROM executions e LEFT JOIN execution_status st ON st.execution = e.id WHERE e.sandbox = s.id AND st.state IS DISTINCT FROM 'gone')`,
+	"a disk is of an earlier one of the same box": `SELECT count(*) FROM executions e JOIN executions d ON d.id = e.disk_of WHERE d.sandbox <> e.sandbox OR d.epoch >= e.epoch`,
+	"a template has the operation that made it":   `SELECT count(*) FROM templates t WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.template = t.id)`,
+	"a built template has ended its build":        `SELECT count(*) FROM template_status st JOIN operations o ON o.template = st.template WHERE st.state <> 'building' AND o.status = 'running'`,
+	"a session has a token":                       `SELECT count(*) FROM sessions x WHERE NOT EXISTS (SELECT 1 FROM attachments a WHERE a.session = x.id)`,
+	"a claimed key names what was made": `SELECT count(*) FROM idempotency_keys k WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sessions x WHERE x.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sandbox_tokens x WHERE x.id = k.resource)
 		AND NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = k.resource) AND NOT EXISTS (SELECT 1 FROM users u WHERE u.id = k.resource)`,
 	"a sandbox's creation is an event": `SELECT count(*) FROM sandboxes s WHERE (SELECT count(*) FROM events e WHERE e.sandbox = s.id AND e.type = 'sandbox.created') <> 1`,
-	"an end is an event, once":         `SELECT count(*) FROM execution_status st JOIN executions x ON x.id = st.execution WHERE st.state IN ('failed', 'lost') AND (SELECT count(*) FROM events e WHERE e.sandbox = x.sandbox AND e.type = 'sandbox.' || st.state) <> 1`,
+	"an end is an event, once": `SELECT count(*) FROM execution_status st JOIN executions x ON x.id = st.execution WHERE st.state IN ('failed', 'stopped', 'lost')
+		AND (SELECT count(*) = 0 OR count(*) <> count(DISTINCT e.type) FROM events e WHERE e.sandbox = x.sandbox AND e.data->>'execution' = x.id AND e.type IN ('sandbox.failed', 'sandbox.stopped', 'sandbox.lost'))`,
 	"a key's creation is an event":     `SELECT count(*) FROM api_keys k WHERE (SELECT count(*) FROM events e WHERE e.key = k.id AND e.type = 'key.created') <> 1`,
 	"no valid key of who is gone":      `SELECT count(*) FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder WHERE k.revoked_at IS NULL AND (p.deleted_at IS NOT NULL OR u.removed_at IS NOT NULL)`,
 	"a deleted project has no sandbox": `SELECT count(*) FROM projects p JOIN sandboxes s ON s.project = p.id WHERE p.deleted_at IS NOT NULL AND s.desired <> 'deleted'`,
@@ -166,13 +197,35 @@ var writes = []struct {
 	{"create sandbox", func(ctx context.Context, s *scene) error {
 		n := s.newSandbox()
 		n.Request = record.Request{Key: "k"}
-		_, err := s.store.CreateSandbox(ctx, n)
+		_, err := s.store.CreateSandbox(ctx, n, roomy)
 		return err
 	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id`},
 	{"delete sandbox", func(ctx context.Context, s *scene) error {
-		_, _, err := s.store.DeleteSandbox(ctx, s.project, s.box.Route.Sandbox)
+		_, err := s.verbs.Delete(ctx, s.project, s.box.Route.Sandbox)
 		return err
 	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'deleted' AND s.revision = 2 AND o.kind = 'delete_sandbox'`},
+	{"stop sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Stop(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'stopped' AND s.revision = 2 AND o.kind = 'stop_sandbox'`},
+	{"start sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Start(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN operations o ON o.sandbox = s.id WHERE e.epoch = 2 AND o.kind = 'start_sandbox'`},
+	{"update sandbox", func(ctx context.Context, s *scene) error {
+		return s.store.UpdateSandbox(ctx, s.project, s.box.Route.Sandbox, record.Update{Env: map[string]string{"A": "b"}})
+	}, `SELECT count(*) FROM sandboxes WHERE env_sealed IS NOT NULL`},
+	{"create sandbox token", func(ctx context.Context, s *scene) error {
+		id := space.NewID(space.PrefixToken)
+		_, err := s.store.CreateSandboxToken(ctx, record.NewSandboxToken{
+			ID: id, Project: s.project, Sandbox: s.box.Route.Sandbox, Hash: tokenOf(id), Life: time.Hour, Request: record.Request{Key: "k"},
+		})
+		return err
+	}, `SELECT count(*) FROM sandbox_tokens`},
+	{"keep file key", func(ctx context.Context, s *scene) error {
+		_, err := s.store.KeepFileKey(ctx, s.box.Route.Sandbox, make([]byte, 32))
+		return err
+	}, `SELECT count(*) FROM sandboxes WHERE file_key_sealed IS NOT NULL`},
 	{"build template", func(ctx context.Context, s *scene) error {
 		n := s.newTemplate("base")
 		n.Request = record.Request{Key: "k"}
@@ -239,6 +292,7 @@ func TestFailureTable(t *testing.T) {
 	for _, w := range writes {
 		t.Run(w.name+", without effect", func(t *testing.T) {
 			s := newScene(t, pool)
+			s.lose(t, w.name == "start sandbox")
 			before := s.count(t, w.effect)
 			fault.BeforeCommit()
 			wantCut(t, fault, w.do(t.Context(), s))
@@ -250,6 +304,7 @@ func TestFailureTable(t *testing.T) {
 		})
 		t.Run(w.name+", with effect", func(t *testing.T) {
 			s := newScene(t, pool)
+			s.lose(t, w.name == "start sandbox")
 			before := s.count(t, w.effect)
 			fault.AfterCommit()
 			wantCut(t, fault, w.do(t.Context(), s))

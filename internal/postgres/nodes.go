@@ -53,6 +53,7 @@ func (s *Store) Wanted(ctx context.Context, node string) (record.Wanted, error) 
 func wantedExecution(r db.NodeExecutionsRow) record.WantedExecution {
 	return record.WantedExecution{
 		Route:    route(r.Sandbox, r.ID, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
-		Template: r.Template, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Wanted: r.Wanted, Recorded: observed(r.State),
+		Template: r.Template, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), DiskOf: text(r.DiskOf),
+		Want: record.Want(r.Want), Recorded: observed(r.State),
 	}
 }

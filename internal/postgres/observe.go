@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/operations"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -14,11 +15,6 @@ import (
 func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, err error) {
 	err = s.write(ctx, "record what node "+seen.Node+" reported", func(ctx context.Context, q *db.Queries) error {
 		ended = nil
-		if seen.Facts != nil {
-			if err := seeNode(ctx, q, seen.Node, *seen.Facts); err != nil {
-				return err
-			}
-		}
 		for _, e := range seen.Executions {
 			ids, err := observeExecution(ctx, q, e)
 			if err != nil {
@@ -38,7 +34,11 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 				return err
 			}
 		}
-		return nil
+		if seen.Facts == nil {
+			return nil
+		}
+		// Last, as in the transactions that place a machine: they lock the sandbox and then the node.
+		return seeNode(ctx, q, seen.Node, *seen.Facts)
 	})
 	return ended, err
 }
@@ -49,40 +49,82 @@ func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) er
 	})
 }
 
+// observeExecution writes one observation. The sandbox is locked first, so that a verb that is being decided isn't decided by what has
+// just ceased to be.
 func observeExecution(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
+	rows, err := q.LockSandboxOfExecution(ctx, e.Route.Execution)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
 	code, message := failureColumns(e.Error)
 	n, err := q.ObserveExecution(ctx, db.ObserveExecutionParams{
 		Execution: e.Route.Execution, State: string(e.State), ErrorCode: code, ErrorMessage: message, Since: e.Since,
 	})
-	if err != nil || n == 0 {
+	switch {
+	case err != nil || n == 0:
+		return nil, err
+	case e.State == space.ExecutionGone:
+		return endDeletion(ctx, q, e)
+	case !rows[0].Current:
+		return nil, nil
+	}
+	ended, err := endOperation(ctx, q, e)
+	if err != nil {
 		return nil, err
 	}
-	if err := emitSandbox(ctx, q, happenedTo(e), e.Route.Sandbox, "", executionData(e)); err != nil {
-		return nil, err
-	}
-	switch e.State {
-	case space.ExecutionRunning:
-		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.CreateSandbox, nil)
-	case space.ExecutionFailed, space.ExecutionLost:
-		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.CreateSandbox, e.Error)
-	default:
-		return endSandboxOperation(ctx, q, e.Route.Sandbox, record.DeleteSandbox, nil)
-	}
+	return ended, emitSandbox(ctx, q, happenedTo(e, rows[0].DiskState), e.Route.Sandbox, first(ended), executionData(e))
 }
 
-// happenedTo is what an observation means for the sandbox.
-func happenedTo(e record.ExecutionSeen) record.EventType {
+// endDeletion ends the delete of a sandbox of which nothing remains.
+func endDeletion(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
+	running, err := runningOperation(ctx, q, e.Route.Sandbox)
+	if err != nil || running == nil || running.Kind != record.DeleteSandbox {
+		return nil, err
+	}
+	remains, err := q.SandboxRemains(ctx, e.Route.Sandbox)
+	if err != nil || remains {
+		return nil, err
+	}
+	if err := emitSandbox(ctx, q, record.EventSandboxDeleted, e.Route.Sandbox, running.ID, executionData(e)); err != nil {
+		return nil, err
+	}
+	return endSandboxOperation(ctx, q, e.Route.Sandbox, nil)
+}
+
+// endOperation ends the operation that waited for what the current execution has come to.
+func endOperation(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
+	running, err := runningOperation(ctx, q, e.Route.Sandbox)
+	if err != nil || running == nil {
+		return nil, err
+	}
+	ended, failure := operations.Outcome(running.Kind, e)
+	if !ended {
+		return nil, nil
+	}
+	return endSandboxOperation(ctx, q, e.Route.Sandbox, failure)
+}
+
+func first(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[0]
+}
+
+// happenedTo is what an observation of its current execution means for the sandbox. disk is the state of the one from whose disk that boots,
+// if it does: a sandbox that couldn't be started is what it was before.
+func happenedTo(e record.ExecutionSeen, disk *string) record.EventType {
 	switch {
 	case e.State == space.ExecutionRunning && e.Route.Epoch == 1:
 		return record.EventSandboxRunning
 	case e.State == space.ExecutionRunning:
 		return record.EventSandboxStarted
-	case e.State == space.ExecutionFailed:
+	case e.State == space.ExecutionStopped, e.State == space.ExecutionFailed && text(disk) == string(space.ExecutionStopped):
+		return record.EventSandboxStopped
+	case e.State == space.ExecutionFailed && disk == nil:
 		return record.EventSandboxFailed
-	case e.State == space.ExecutionLost:
-		return record.EventSandboxLost
 	default:
-		return record.EventSandboxDeleted
+		return record.EventSandboxLost
 	}
 }
 

@@ -12,15 +12,16 @@ import (
 // TestEndsAreFinal records every state after every other one: running may end, an end may only be followed by gone.
 func TestEndsAreFinal(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))
-	states := []space.ExecutionState{space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost, space.ExecutionGone}
+	states := []space.ExecutionState{space.ExecutionRunning, space.ExecutionFailed, space.ExecutionStopped, space.ExecutionLost, space.ExecutionGone}
 	for _, first := range states {
 		for _, second := range states {
 			n := s.newSandbox()
-			must(t)(s.store.CreateSandbox(t.Context(), n))
+			must(t)(s.store.CreateSandbox(t.Context(), n, roomy))
 			s.observe(t, n.Route, first)
 			s.observe(t, n.Route, second)
 			want := second
-			if first == space.ExecutionGone || first != space.ExecutionRunning && second != space.ExecutionGone {
+			diskGone := first == space.ExecutionStopped && second == space.ExecutionLost
+			if first == space.ExecutionGone || first != space.ExecutionRunning && second != space.ExecutionGone && !diskGone {
 				want = first
 			}
 			got, err := s.store.Sandbox(t.Context(), s.project, n.Route.Sandbox)
@@ -46,7 +47,7 @@ func TestObservationsEndOperations(t *testing.T) {
 		{space.ExecutionLost, record.OperationFailed},
 	} {
 		n := s.newSandbox()
-		must(t)(s.store.CreateSandbox(t.Context(), n))
+		must(t)(s.store.CreateSandbox(t.Context(), n, roomy))
 		if ended := s.observe(t, n.Route, x.state); !slices.Equal(ended, []string{n.Operation}) {
 			t.Errorf("%s ended %v", x.state, ended)
 		}
@@ -56,10 +57,7 @@ func TestObservationsEndOperations(t *testing.T) {
 		if ended := s.observe(t, n.Route, x.state); len(ended) > 0 {
 			t.Errorf("%s again ended %v", x.state, ended)
 		}
-		deletion, node, err := s.store.DeleteSandbox(t.Context(), s.project, n.Route.Sandbox)
-		if err != nil || node != s.name {
-			t.Fatalf("%s, %v", node, err)
-		}
+		deletion := must(t)(s.verbs.Delete(t.Context(), s.project, n.Route.Sandbox))
 		if ended := s.observe(t, n.Route, space.ExecutionGone); !slices.Equal(ended, []string{deletion}) {
 			t.Errorf("gone ended %v", ended)
 		}
@@ -84,10 +82,8 @@ func TestWanted(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))
 	gone, going := s.newSandbox(), s.newSandbox()
 	for _, n := range []record.NewSandbox{gone, going} {
-		must(t)(s.store.CreateSandbox(t.Context(), n))
-		if _, _, err := s.store.DeleteSandbox(t.Context(), s.project, n.Route.Sandbox); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(s.store.CreateSandbox(t.Context(), n, roomy))
+		must(t)(s.verbs.Delete(t.Context(), s.project, n.Route.Sandbox))
 	}
 	s.observe(t, gone.Route, space.ExecutionGone)
 	moved := s.box.Route
@@ -102,7 +98,7 @@ func TestWanted(t *testing.T) {
 	}
 	got := map[space.Route]bool{}
 	for _, e := range w.Executions {
-		got[e.Route] = e.Wanted
+		got[e.Route] = e.Want == record.WantRunning
 		if e.Template != s.tpl.ID || e.Shape != s.tpl.Shape {
 			t.Errorf("%+v", e)
 		}

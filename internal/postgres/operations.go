@@ -28,12 +28,20 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 	return out, err
 }
 
-// endSandboxOperation ends the operation of that kind if it runs: failed if there is an error, else succeeded. It returns the ids of
-// those it ended.
-func endSandboxOperation(ctx context.Context, q *db.Queries, sandbox string, kind record.OperationKind, failed *space.Error) ([]string, error) {
+// runningOperation is the one operation of a sandbox that runs, with id and kind; nil if none does.
+func runningOperation(ctx context.Context, q *db.Queries, sandbox string) (*record.Operation, error) {
+	rows, err := q.RunningSandboxOperation(ctx, sandbox)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &record.Operation{ID: rows[0].ID, Kind: record.OperationKind(rows[0].Kind), Status: record.OperationRunning, Sandbox: sandbox}, nil
+}
+
+// endSandboxOperation ends the operation that runs, if one does: failed if there is an error, else succeeded. It returns its id.
+func endSandboxOperation(ctx context.Context, q *db.Queries, sandbox string, failed *space.Error) ([]string, error) {
 	code, message := failureColumns(failed)
 	return q.EndSandboxOperation(ctx, db.EndSandboxOperationParams{
-		Sandbox: sandbox, Kind: string(kind), Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
+		Sandbox: sandbox, Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
 	})
 }
 

@@ -39,6 +39,9 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		{"attachments", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneAttachments(ctx, db.PruneAttachmentsParams{Kept: expiredKept, MaxRows: pruneRows})
 		}},
+		{"sandbox tokens", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneSandboxTokens(ctx, db.PruneSandboxTokensParams{Kept: expiredKept, MaxRows: pruneRows})
+		}},
 		{"sandboxes", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneSandboxes(ctx, db.PruneSandboxesParams{Kept: deletedKept, MaxRows: pruneRows})
 		}},

@@ -16,13 +16,11 @@ func TestPrune(t *testing.T) {
 	old, young := s.newSandbox(), s.newSandbox()
 	for _, n := range []*record.NewSandbox{&old, &young} {
 		n.Request = record.Request{Key: n.Operation}
-		must(t)(s.store.CreateSandbox(t.Context(), *n))
+		must(t)(s.store.CreateSandbox(t.Context(), *n, roomy))
 		session := s.newSession()
 		session.Sandbox = n.Route.Sandbox
 		must(t)(s.store.CreateSession(t.Context(), session))
-		if _, _, err := s.store.DeleteSandbox(t.Context(), s.project, n.Route.Sandbox); err != nil {
-			t.Fatal(err)
-		}
+		must(t)(s.verbs.Delete(t.Context(), s.project, n.Route.Sandbox))
 		s.observe(t, n.Route, space.ExecutionGone)
 	}
 	failed := s.newTemplate("base")

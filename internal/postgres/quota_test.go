@@ -51,7 +51,7 @@ func TestQuotaFollowsTheModel(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			if len(live) > 0 && rapid.Bool().Draw(rt, "delete") {
 				for id, shape := range live {
-					if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, id); err != nil {
+					if _, err := r.verbs.Delete(t.Context(), r.project, id); err != nil {
 						rt.Fatal(err)
 					}
 					delete(live, id)
@@ -62,7 +62,7 @@ func TestQuotaFollowsTheModel(t *testing.T) {
 				n := r.newSandbox()
 				n.Shape = record.Shape{VCPUs: rapid.Uint32Range(1, 4).Draw(rt, "v"), MemoryBytes: rapid.Uint64Range(1, 4).Draw(rt, "m") * 64 * mib, DiskBytes: rapid.Uint64Range(1, 4).Draw(rt, "d") * 64 * mib}
 				after := add(used, n.Shape, 1)
-				_, err := r.store.CreateSandbox(t.Context(), n)
+				_, err := r.store.CreateSandbox(t.Context(), n, roomy)
 				if fits := within(after, limit); (err == nil) != fits || err != nil && space.CodeOf(err) != space.CodeQuotaExceeded {
 					rt.Fatalf("used %+v of %+v, %s more: %v, fits %v", used, limit, n.Shape, err, fits)
 				}
@@ -118,7 +118,7 @@ func TestQuotaIsExactUnderConcurrency(t *testing.T) {
 	var let atomic.Int64
 	for range 3 * limit { // nobody deletes: as many as fit are let in
 		wg.Go(func() {
-			if _, err := r.store.CreateSandbox(t.Context(), r.newSandbox()); err == nil {
+			if _, err := r.store.CreateSandbox(t.Context(), r.newSandbox(), roomy); err == nil {
 				let.Add(1)
 			} else if space.CodeOf(err) != space.CodeQuotaExceeded {
 				t.Error(err)
@@ -139,7 +139,7 @@ func (r room) comeAndGo(t *testing.T) (refused int64) {
 	var got []string
 	for range 3 {
 		n := r.newSandbox()
-		switch _, err := r.store.CreateSandbox(t.Context(), n); {
+		switch _, err := r.store.CreateSandbox(t.Context(), n, roomy); {
 		case err == nil:
 			got = append(got, n.Route.Sandbox)
 		case space.CodeOf(err) == space.CodeQuotaExceeded:
@@ -149,7 +149,7 @@ func (r room) comeAndGo(t *testing.T) (refused int64) {
 		}
 	}
 	for _, id := range got {
-		if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, id); err != nil {
+		if _, err := r.verbs.Delete(t.Context(), r.project, id); err != nil {
 			t.Error(err)
 		}
 	}
@@ -168,10 +168,10 @@ func TestQuotaHoldsUpNobodyElse(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT 1 FROM projects WHERE id = $1 FOR NO KEY UPDATE", locked.project); err != nil {
 		t.Fatal(err)
 	}
-	must(t)(free.store.CreateSandbox(t.Context(), free.newSandbox()))
+	must(t)(free.store.CreateSandbox(t.Context(), free.newSandbox(), roomy))
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := locked.store.CreateSandbox(t.Context(), locked.newSandbox())
+		_, err := locked.store.CreateSandbox(t.Context(), locked.newSandbox(), roomy)
 		waiting <- err
 	}()
 	awaitLockWait(t, s)
@@ -200,25 +200,25 @@ func TestLoweredQuotaEndsNothing(t *testing.T) {
 	var made []record.NewSandbox
 	for range 3 {
 		n := r.newSandbox()
-		must(t)(r.store.CreateSandbox(t.Context(), n))
+		must(t)(r.store.CreateSandbox(t.Context(), n, roomy))
 		made = append(made, n)
 	}
 	if err := r.store.UpdateProject(t.Context(), r.org, r.project, record.ProjectChange{Quota: &record.Quota{Sandboxes: number(2)}}); err != nil {
 		t.Fatal(err)
 	}
 	for k, n := range made {
-		_, err := r.store.CreateSandbox(t.Context(), r.newSandbox())
+		_, err := r.store.CreateSandbox(t.Context(), r.newSandbox(), roomy)
 		if space.CodeOf(err) != space.CodeQuotaExceeded {
 			t.Fatalf("with %d of 2: %v", len(made)-k, err)
 		}
-		if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, n.Route.Sandbox); err != nil {
+		if _, err := r.verbs.Delete(t.Context(), r.project, n.Route.Sandbox); err != nil {
 			t.Fatal(err)
 		}
 		if r.used(t).Sandboxes == 1 {
 			break
 		}
 	}
-	must(t)(r.store.CreateSandbox(t.Context(), r.newSandbox()))
+	must(t)(r.store.CreateSandbox(t.Context(), r.newSandbox(), roomy))
 }
 
 // TestRefusedCreateLeavesNothing holds that what a quota refuses is as if it had never been asked.
@@ -227,7 +227,7 @@ func TestRefusedCreateLeavesNothing(t *testing.T) {
 	r := newRoom(t, s, record.Quota{VCPUs: number(0)})
 	n := r.newSandbox()
 	n.Request = record.Request{Key: "k"}
-	if _, err := r.store.CreateSandbox(t.Context(), n); space.CodeOf(err) != space.CodeQuotaExceeded {
+	if _, err := r.store.CreateSandbox(t.Context(), n, roomy); space.CodeOf(err) != space.CodeQuotaExceeded {
 		t.Fatal(err)
 	}
 	for _, table := range []string{"sandboxes", "operations", "events", "idempotency_keys"} {

@@ -12,9 +12,9 @@ import (
 )
 
 // CreateSandbox writes the intent of a new sandbox, all in one transaction, and returns its operation: an earlier one if the request's
-// Idempotency-Key has made it already.
-func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox) (operation string, err error) {
-	metadata, err := json.Marshal(n.Metadata)
+// Idempotency-Key has made it already. fits may refuse it for what its node has and carries already.
+func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits func(record.Room) error) (operation string, err error) {
+	env, err := s.sealEnv(n.Route.Sandbox, n.Env)
 	if err != nil {
 		return "", err
 	}
@@ -23,28 +23,38 @@ func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox) (operati
 		if err != nil || operation != n.Operation {
 			return err
 		}
-		return insertSandbox(ctx, q, n, metadata)
+		if err := admit(ctx, q, n.Project, quota.Of(n.Shape)); err != nil {
+			return err
+		}
+		room, err := room(ctx, q, n.Route.Placement.Node)
+		if err != nil {
+			return err
+		}
+		if err := fits(room); err != nil {
+			return err
+		}
+		return insertSandbox(ctx, q, n, env)
 	})
 	return operation, err
 }
 
-func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, metadata []byte) error {
-	if err := admit(ctx, q, n.Project, quota.Of(n.Shape)); err != nil {
+func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, env []byte) error {
+	metadata, err := json.Marshal(n.Metadata)
+	if err != nil {
 		return err
 	}
 	if err := holdTemplate(ctx, q, n.Template); err != nil {
 		return err
 	}
+	deadline, onExpiry := lifetimeColumns(n.Lifetime)
 	if err := q.InsertSandbox(ctx, db.InsertSandboxParams{
 		ID: n.Route.Sandbox, Project: n.Project, Template: n.Template, Execution: n.Route.Execution,
 		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes), Metadata: metadata,
+		EnvSealed: env, ExpiresAt: deadline, OnExpiry: onExpiry,
 	}); err != nil {
 		return err
 	}
-	if err := q.InsertExecution(ctx, db.InsertExecutionParams{
-		ID: n.Route.Execution, Sandbox: n.Route.Sandbox, Epoch: int64(n.Route.Epoch), PlacementKind: string(n.Route.Placement.Kind),
-		Node: n.Route.Placement.Node, PodUid: n.Route.Placement.PodUID,
-	}); err != nil {
+	if err := insertExecution(ctx, q, record.Execution{Route: n.Route}); err != nil {
 		return err
 	}
 	if err := q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
@@ -55,36 +65,82 @@ func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, meta
 	return emitSandbox(ctx, q, record.EventSandboxCreated, n.Route.Sandbox, n.Operation, nil)
 }
 
-// DeleteSandbox writes that a sandbox is to go. It returns the operation and the node that must act; of a sandbox that is already going
-// or gone, the operation that it has. A create that still runs fails with it.
-func (s *Store) DeleteSandbox(ctx context.Context, project, id string) (operation, node string, err error) {
-	err = s.write(ctx, "delete sandbox "+id, func(ctx context.Context, q *db.Queries) error {
-		row, err := q.LockSandbox(ctx, db.LockSandboxParams{Project: project, ID: id})
+func insertExecution(ctx context.Context, q *db.Queries, e record.Execution) error {
+	return q.InsertExecution(ctx, db.InsertExecutionParams{
+		ID: e.Route.Execution, Sandbox: e.Route.Sandbox, Epoch: int64(e.Route.Epoch), PlacementKind: string(e.Route.Placement.Kind),
+		Node: e.Route.Placement.Node, PodUid: e.Route.Placement.PodUID, DiskOf: orNull(e.DiskOf),
+	})
+}
+
+// room is what a node has and carries. Until the transaction ends, no other places a machine there.
+func room(ctx context.Context, q *db.Queries, node string) (record.Room, error) {
+	facts, err := q.LockNode(ctx, node)
+	if err != nil || len(facts) == 0 {
+		return record.Room{}, err
+	}
+	load, err := q.NodeLoad(ctx, node) // a statement of its own: it sees what was committed before the lock was had
+	return record.Room{
+		Facts: record.Facts{CPUs: uint32(facts[0].Cpus), MemoryBytes: uint64(facts[0].MemoryBytes)},
+		Load:  record.Load{VCPUs: uint64(load.Vcpus), MemoryBytes: uint64(load.MemoryBytes)},
+	}, err
+}
+
+// UpdateSandbox changes what isn't its machine's. Conflict if it's going or gone.
+func (s *Store) UpdateSandbox(ctx context.Context, project, id string, u record.Update) error {
+	return s.write(ctx, "update sandbox "+id, func(ctx context.Context, q *db.Queries) error {
+		box, err := lockSandbox(ctx, q, project, id)
+		if err != nil {
+			return err
+		}
+		if box.Desired == record.DesiredDeleted {
+			return space.Errorf(space.CodeConflict, "the sandbox is deleted")
+		}
+		if err := s.update(ctx, q, updated(box, u), u.Env); err != nil {
+			return err
+		}
+		return emitSandbox(ctx, q, record.EventSandboxUpdated, id, "", nil)
+	})
+}
+
+// updated is a sandbox after an update.
+func updated(box record.Sandbox, u record.Update) record.Sandbox {
+	if u.Metadata != nil {
+		box.Metadata = u.Metadata
+	}
+	if u.Lifetime != nil || u.Forever {
+		box.Lifetime = u.Lifetime
+	}
+	return box
+}
+
+// update writes what an update may change; an environment of nil stays.
+func (s *Store) update(ctx context.Context, q *db.Queries, box record.Sandbox, env map[string]string) error {
+	metadata, err := json.Marshal(box.Metadata)
+	if err != nil {
+		return err
+	}
+	sealed, err := s.sealEnv(box.ID, env)
+	if err != nil {
+		return err
+	}
+	deadline, onExpiry := lifetimeColumns(box.Lifetime)
+	return q.UpdateSandbox(ctx, db.UpdateSandboxParams{
+		ID: box.ID, Metadata: metadata, SetEnv: env != nil, EnvSealed: sealed, ExpiresAt: deadline, OnExpiry: onExpiry,
+	})
+}
+
+// SandboxEnv returns the environment of a project's sandbox; not_found if it has none of that id.
+func (s *Store) SandboxEnv(ctx context.Context, project, id string) (map[string]string, error) {
+	var out map[string]string
+	err := s.read(ctx, "read the environment of sandbox "+id, func(ctx context.Context, q *db.Queries) error {
+		sealed, err := q.SandboxEnv(ctx, db.SandboxEnvParams{Project: project, ID: id})
 		if err != nil {
 			return missing(err, "sandbox")
 		}
-		node = row.Node
-		if row.Desired == string(record.DesiredDeleted) {
-			operation, err = q.SandboxOperation(ctx, db.SandboxOperationParams{Sandbox: id, Kind: string(record.DeleteSandbox)})
-			return err
-		}
-		operation = space.NewID(space.PrefixOperation)
-		return desireDeleted(ctx, q, project, id, operation)
+		out, err = s.openEnv(id, sealed)
+		return err
 	})
-	return operation, node, err
-}
-
-func desireDeleted(ctx context.Context, q *db.Queries, project, id, operation string) error {
-	if err := q.DesireDeleted(ctx, id); err != nil {
-		return err
-	}
-	if err := q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
-		ID: operation, Project: project, Kind: string(record.DeleteSandbox), Sandbox: id,
-	}); err != nil {
-		return err
-	}
-	_, err := endSandboxOperation(ctx, q, id, record.CreateSandbox, space.Errorf(space.CodeConflict, "the sandbox was deleted before it ran"))
-	return err
+	return out, err
 }
 
 // Sandbox returns a project's sandbox; not_found if it has none of that id.
@@ -109,7 +165,7 @@ func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxF
 	}
 	p := db.SandboxesParams{Project: project, Metadata: metadata, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
 	for _, c := range f.Conditions {
-		p.Conditions = append(p.Conditions, string(c.Desired)+" "+string(c.Observed))
+		p.Conditions = append(p.Conditions, conditionText(c))
 	}
 	var out []record.Sandbox
 	err = s.read(ctx, "list sandboxes", func(ctx context.Context, q *db.Queries) error {
@@ -129,16 +185,47 @@ func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxF
 	return out, err
 }
 
+// conditionText is a condition as the query has it.
+func conditionText(c record.SandboxCondition) string {
+	out := string(c.Desired) + " " + string(c.Observed)
+	if c.Disk != "" {
+		out += " " + string(c.Disk)
+	}
+	if c.Remains {
+		out += " remains"
+	}
+	return out
+}
+
 func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 	out := record.Sandbox{
 		ID: r.ID, Project: r.Project, Template: r.Template, TemplateName: r.TemplateName, Desired: record.Desired(r.Desired), Revision: r.Revision,
-		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), CreatedAt: r.CreatedAt, UpdatedAt: newest(r.UpdatedAt, r.ObservedAt),
+		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Lifetime: lifetime(r.ExpiresAt, r.OnExpiry), Remains: r.Remains,
+		CreatedAt: r.CreatedAt, UpdatedAt: newest(r.UpdatedAt, r.ObservedAt),
 		Execution: record.Execution{
 			Route:    route(r.ID, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
-			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage),
+			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage), DiskOf: text(r.DiskOf),
 		},
 	}
+	if r.DiskOf != nil {
+		out.Execution.Disk = observed(r.DiskState)
+	}
 	return out, json.Unmarshal(r.Metadata, &out.Metadata)
+}
+
+func lifetime(deadline *time.Time, onExpiry *string) *record.Lifetime {
+	if deadline == nil || onExpiry == nil {
+		return nil
+	}
+	return &record.Lifetime{Deadline: *deadline, OnExpiry: record.Expiry(*onExpiry)}
+}
+
+func lifetimeColumns(l *record.Lifetime) (deadline *time.Time, onExpiry *string) {
+	if l == nil {
+		return nil, nil
+	}
+	action := string(l.OnExpiry)
+	return &l.Deadline, &action
 }
 
 func newest(a time.Time, b *time.Time) time.Time {

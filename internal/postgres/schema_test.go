@@ -22,12 +22,13 @@ func TestConstraintsAreTheVocabulary(t *testing.T) {
 		table, constraint string
 		want              []string
 	}{
-		{"sandboxes", "sandboxes_desired_check", words(record.DesiredRunning, record.DesiredDeleted)},
+		{"sandboxes", "sandboxes_desired_check", words(record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted)},
 		// Pending is the absence of a row.
-		{"execution_status", "execution_status_state_check", words(space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost, space.ExecutionGone)},
+		{"execution_status", "execution_status_state_check", words(space.ExecutionRunning, space.ExecutionFailed, space.ExecutionStopped, space.ExecutionLost, space.ExecutionGone)},
 		{"executions", "executions_placement_kind_check", words(space.PlacementNode, space.PlacementPod)},
 		{"template_status", "template_status_state_check", words(record.TemplateBuilding, record.TemplateReady, record.TemplateFailed)},
-		{"operations", "operations_kind_check", words(record.CreateSandbox, record.DeleteSandbox, record.BuildTemplate)},
+		{"operations", "operations_kind_check", words(record.CreateSandbox, record.DeleteSandbox, record.StopSandbox, record.StartSandbox, record.BuildTemplate)},
+		{"sandboxes", "sandboxes_on_expiry_check", words(record.ExpiryDelete, record.ExpiryStop)},
 		{"operations", "operations_status_check", words(record.OperationRunning, record.OperationSucceeded, record.OperationFailed)},
 	} {
 		var definition string

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -24,12 +23,12 @@ func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (session
 		if err != nil || session != n.ID {
 			return err
 		}
-		return insertSession(ctx, q, n)
+		return s.insertSession(ctx, q, n)
 	})
 	return session, err
 }
 
-func insertSession(ctx context.Context, q *db.Queries, n record.NewSession) error {
+func (s *Store) insertSession(ctx context.Context, q *db.Queries, n record.NewSession) error {
 	count, err := q.CountSessions(ctx, n.Sandbox)
 	if err != nil {
 		return err
@@ -37,12 +36,13 @@ func insertSession(ctx context.Context, q *db.Queries, n record.NewSession) erro
 	if count >= maxSessions {
 		return space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", count)
 	}
-	env, err := json.Marshal(n.Spec.Env)
+	sealed, err := s.sealSpec(n.ID, n.Spec)
 	if err != nil {
 		return err
 	}
 	if err := q.InsertSession(ctx, db.InsertSessionParams{
-		ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, Env: env, RunAs: n.Spec.User, Stdin: notNull(n.Spec.Stdin),
+		ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, RunAs: n.Spec.User, SecretSealed: sealed, OpenStdin: n.Spec.OpenStdin,
+		TtyRows: int32(n.Spec.TTY.Rows), TtyCols: int32(n.Spec.TTY.Cols), TimeoutSeconds: int32(n.Spec.Timeout / time.Second),
 	}); err != nil {
 		return err
 	}
@@ -78,16 +78,47 @@ func (s *Store) Session(ctx context.Context, project, sandbox, id string) (recor
 		if err != nil {
 			return missing(err, "session")
 		}
-		out = record.Session{
-			ID: r.ID, Sandbox: r.Sandbox, Spec: record.Spec{Argv: r.Argv, Cwd: r.Cwd, User: r.RunAs},
-			Execution: text(r.Execution), CreatedAt: r.CreatedAt,
-		}
-		if r.StartedAt != nil {
-			out.StartedAt = *r.StartedAt
-		}
+		out = session(r)
 		return nil
 	})
 	return out, err
+}
+
+// Sessions returns up to limit sessions of a sandbox behind a position, newest first, as Session does. The caller has checked that the
+// sandbox is the project's.
+func (s *Store) Sessions(ctx context.Context, sandbox string, after record.Position, limit int) ([]record.Session, error) {
+	p := db.SessionsParams{Sandbox: sandbox, BeforeID: after.ID, MaxRows: int32(limit)}
+	if after.ID != "" {
+		p.BeforeAt = &after.CreatedAt
+	}
+	var out []record.Session
+	err := s.read(ctx, "list the sessions of sandbox "+sandbox, func(ctx context.Context, q *db.Queries) error {
+		rows, err := q.Sessions(ctx, p)
+		for _, r := range rows {
+			out = append(out, session(db.SessionRow(r)))
+		}
+		return err
+	})
+	return out, err
+}
+
+func session(r db.SessionRow) record.Session {
+	out := record.Session{
+		ID: r.ID, Sandbox: r.Sandbox, Spec: spec(r.Argv, r.Cwd, r.RunAs, r.OpenStdin, r.TtyRows, r.TtyCols, r.TimeoutSeconds),
+		Execution: text(r.Execution), CreatedAt: r.CreatedAt,
+	}
+	if r.StartedAt != nil {
+		out.StartedAt = *r.StartedAt
+	}
+	return out
+}
+
+// spec is what isn't secret of what a session runs.
+func spec(argv []string, cwd, user string, openStdin bool, rows, cols, timeoutSeconds int32) record.Spec {
+	return record.Spec{
+		Argv: argv, Cwd: cwd, User: user, OpenStdin: openStdin, TTY: record.Terminal{Rows: uint32(rows), Cols: uint32(cols)},
+		Timeout: time.Duration(timeoutSeconds) * time.Second,
+	}
 }
 
 // AttachmentTarget returns what a token opens; unauthenticated if no such token was issued.
@@ -101,25 +132,25 @@ func (s *Store) AttachmentTarget(ctx context.Context, token record.TokenHash) (r
 		if err != nil {
 			return err
 		}
-		out, err = target(row)
+		out, err = s.target(row)
 		return err
 	})
 	return out, err
 }
 
-func target(r db.AttachmentTargetRow) (record.Target, error) {
+func (s *Store) target(r db.AttachmentTargetRow) (record.Target, error) {
 	out := record.Target{
 		Session: record.Session{
 			ID: r.Session, Sandbox: r.Sandbox, Execution: text(r.SessionExecution),
-			Spec: record.Spec{Argv: r.Argv, Cwd: r.Cwd, User: r.RunAs, Stdin: r.Stdin},
+			Spec: spec(r.Argv, r.Cwd, r.RunAs, r.OpenStdin, r.TtyRows, r.TtyCols, r.TimeoutSeconds),
 		},
 		Sandbox: r.Sandbox, Desired: record.Desired(r.Desired), Expired: r.Expired, Revoked: r.Revoked,
 		Execution: record.Execution{
 			Route:    route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
-			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage),
+			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage), DiskOf: text(r.DiskOf),
 		},
 	}
-	return out, json.Unmarshal(r.Env, &out.Session.Spec.Env)
+	return out, s.openSpec(r.Session, r.SecretSealed, &out.Session.Spec)
 }
 
 // FixSession binds a session to the execution that its first attach found. It reports whether it did: not if another attach was first,
@@ -131,12 +162,4 @@ func (s *Store) FixSession(ctx context.Context, session, execution string) (fixe
 		return err
 	})
 	return fixed, err
-}
-
-// notNull keeps an absent byte string from becoming a null.
-func notNull(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
@@ -20,11 +21,20 @@ const (
 // Store keeps the control plane's records. It is safe for concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
+	key      *envelope.Key        // nil: nothing secret can be kept or read
 	announce func(project string) // nil: nobody wants to know
 }
 
 // New returns a store on a pool, whose owner closes it. The schema must be up to date; see Migrate.
+// What is secret in a record can be kept and read only by a store with a key; see Sealing.
 func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+
+// Sealing gives a store the key under which it keeps environments, standard input and signing keys, and returns it. Call it before the store
+// is used.
+func (s *Store) Sealing(key *envelope.Key) *Store {
+	s.key = key
+	return s
+}
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {

@@ -274,7 +274,7 @@ func TestDeleteTemplate(t *testing.T) {
 	derived := s.version("web", "a", "v1")
 	derived.Build.Source = record.Source{Template: s.tpl.ID}
 	must(t)(s.store.BuildTemplate(ctx, derived))
-	must(t)(s.store.CreateSandbox(ctx, s.newSandbox()))
+	must(t)(s.store.CreateSandbox(ctx, s.newSandbox(), roomy))
 	_, _, err = s.store.DeleteTemplate(ctx, s.project, s.tpl.ID)
 	if space.CodeOf(err) != space.CodeConflict || !strings.Contains(err.Error(), "2 sandboxes and 1 template that is being built:") {
 		t.Errorf("a template with two sandboxes and a build: %v", err)
@@ -317,7 +317,7 @@ func TestDeleteRacesWithItsUse(t *testing.T) {
 		wg.Go(func() { _, _, deleteErr = s.store.DeleteTemplate(t.Context(), s.project, id) })
 		wg.Go(func() {
 			if i%2 == 0 {
-				_, useErr = s.store.CreateSandbox(t.Context(), box)
+				_, useErr = s.store.CreateSandbox(t.Context(), box, roomy)
 			} else {
 				_, useErr = s.store.BuildTemplate(t.Context(), derived)
 			}

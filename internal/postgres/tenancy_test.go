@@ -118,11 +118,11 @@ func TestProjectGoesWhole(t *testing.T) {
 	tpl := r.newTemplate("own")
 	must(t)(r.store.BuildTemplate(t.Context(), tpl))
 	n := r.newSandbox()
-	must(t)(r.store.CreateSandbox(t.Context(), n))
+	must(t)(r.store.CreateSandbox(t.Context(), n, roomy))
 	if err := s.store.DeleteProject(t.Context(), s.org, r.project); space.CodeOf(err) != space.CodeConflict {
 		t.Fatalf("with a sandbox: %v", err)
 	}
-	if _, _, err := r.store.DeleteSandbox(t.Context(), r.project, n.Route.Sandbox); err != nil {
+	if _, err := r.verbs.Delete(t.Context(), r.project, n.Route.Sandbox); err != nil {
 		t.Fatal(err)
 	}
 	p, err := s.store.Project(t.Context(), s.org, r.project)
@@ -138,7 +138,7 @@ func TestProjectGoesWhole(t *testing.T) {
 	if o, err := s.store.Operation(t.Context(), r.project, tpl.Operation); err != nil || o.Status != record.OperationFailed {
 		t.Errorf("the build of its template goes on: %+v, %v", o, err)
 	}
-	if _, err := r.store.CreateSandbox(t.Context(), r.newSandbox()); space.CodeOf(err) != space.CodeNotFound {
+	if _, err := r.store.CreateSandbox(t.Context(), r.newSandbox(), roomy); space.CodeOf(err) != space.CodeNotFound {
 		t.Errorf("a sandbox in it: %v", err)
 	}
 	if err := r.store.CreateKey(t.Context(), r.newKey(space.RoleViewer)); space.CodeOf(err) != space.CodeNotFound {

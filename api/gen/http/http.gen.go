@@ -98,6 +98,24 @@ func (e FileEntryType) Valid() bool {
 	}
 }
 
+// Defines values for FileURLCreateOperation.
+const (
+	FileURLCreateOperationRead  FileURLCreateOperation = "read"
+	FileURLCreateOperationWrite FileURLCreateOperation = "write"
+)
+
+// Valid indicates whether the value is a known member of the FileURLCreateOperation enum.
+func (e FileURLCreateOperation) Valid() bool {
+	switch e {
+	case FileURLCreateOperationRead:
+		return true
+	case FileURLCreateOperationWrite:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	HealthStatusOk HealthStatus = "ok"
@@ -131,6 +149,27 @@ func (e KeyCreateFormat) Valid() bool {
 	}
 }
 
+// Defines values for LifetimeOnExpiry.
+const (
+	LifetimeOnExpiryDelete LifetimeOnExpiry = "delete"
+	LifetimeOnExpiryNone   LifetimeOnExpiry = "none"
+	LifetimeOnExpiryStop   LifetimeOnExpiry = "stop"
+)
+
+// Valid indicates whether the value is a known member of the LifetimeOnExpiry enum.
+func (e LifetimeOnExpiry) Valid() bool {
+	switch e {
+	case LifetimeOnExpiryDelete:
+		return true
+	case LifetimeOnExpiryNone:
+		return true
+	case LifetimeOnExpiryStop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for LiveSessionState.
 const (
 	LiveSessionStateEnded   LiveSessionState = "ended"
@@ -154,6 +193,8 @@ const (
 	OperationKindBuildTemplate OperationKind = "build_template"
 	OperationKindCreateSandbox OperationKind = "create_sandbox"
 	OperationKindDeleteSandbox OperationKind = "delete_sandbox"
+	OperationKindStartSandbox  OperationKind = "start_sandbox"
+	OperationKindStopSandbox   OperationKind = "stop_sandbox"
 )
 
 // Valid indicates whether the value is a known member of the OperationKind enum.
@@ -164,6 +205,10 @@ func (e OperationKind) Valid() bool {
 	case OperationKindCreateSandbox:
 		return true
 	case OperationKindDeleteSandbox:
+		return true
+	case OperationKindStartSandbox:
+		return true
+	case OperationKindStopSandbox:
 		return true
 	default:
 		return false
@@ -447,6 +492,36 @@ type FileRename struct {
 	To   string `json:"to"`
 }
 
+// FileURL defines model for FileURL.
+type FileURL struct {
+	ExpiresAt time.Time `json:"expires_at"`
+	Url       string    `json:"url"`
+}
+
+// FileURLCreate defines model for FileURLCreate.
+type FileURLCreate struct {
+	// ExpiresInSeconds An hour if absent.
+	ExpiresInSeconds *int                   `json:"expires_in_seconds,omitempty"`
+	Operation        FileURLCreateOperation `json:"operation"`
+	Path             string                 `json:"path"`
+	User             *string                `json:"user,omitempty"`
+}
+
+// FileURLCreateOperation defines model for FileURLCreate.Operation.
+type FileURLCreateOperation string
+
+// GuestMetrics What the guest says of itself.
+type GuestMetrics struct {
+	DiskTotalBytes int64 `json:"disk_total_bytes"`
+	DiskUsedBytes  int64 `json:"disk_used_bytes"`
+
+	// Load One minute's average.
+	Load             *float64 `json:"load,omitempty"`
+	MemoryTotalBytes int64    `json:"memory_total_bytes"`
+	MemoryUsedBytes  int64    `json:"memory_used_bytes"`
+	Processes        int      `json:"processes"`
+}
+
 // Health defines model for Health.
 type Health struct {
 	Status  HealthStatus `json:"status"`
@@ -508,6 +583,22 @@ type KeyPage struct {
 	Items      []Key   `json:"items"`
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
+
+// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+// none when it is started again, and neither has one whose deadline passed while it was stopped.
+type Lifetime struct {
+	// Deadline At most 365 days away.
+	Deadline *time.Time `json:"deadline,omitempty"`
+
+	// OnExpiry `none` removes a lifetime, with neither deadline nor seconds, and is for updates only.
+	OnExpiry LifetimeOnExpiry `json:"on_expiry"`
+
+	// Seconds From now.
+	Seconds *int `json:"seconds,omitempty"`
+}
+
+// LifetimeOnExpiry `none` removes a lifetime, with neither deadline nor seconds, and is for updates only.
+type LifetimeOnExpiry string
 
 // LiveSession defines model for LiveSession.
 type LiveSession struct {
@@ -575,6 +666,28 @@ type Me struct {
 
 // Metadata At most 32 entries; names up to 64 characters, values up to 1024.
 type Metadata map[string]string
+
+// Metrics defines model for Metrics.
+type Metrics struct {
+	At time.Time `json:"at"`
+
+	// CpuPercent Of one CPU, over the newest interval.
+	CpuPercent *float64 `json:"cpu_percent,omitempty"`
+
+	// CpuSeconds Of host CPU since the execution began.
+	CpuSeconds float64 `json:"cpu_seconds"`
+
+	// DiskBytes On the host's volume beyond the template.
+	DiskBytes int64 `json:"disk_bytes"`
+
+	// Guest What the guest says of itself.
+	Guest *GuestMetrics `json:"guest,omitempty"`
+
+	// MemoryBytes Resident on the host.
+	MemoryBytes          int64  `json:"memory_bytes"`
+	NetworkReceivedBytes *int64 `json:"network_received_bytes,omitempty"`
+	NetworkSentBytes     *int64 `json:"network_sent_bytes,omitempty"`
+}
 
 // Node defines model for Node.
 type Node struct {
@@ -690,13 +803,20 @@ type Sandbox struct {
 	CreatedAt time.Time `json:"created_at"`
 	DiskMb    int       `json:"disk_mb"`
 
+	// Env Shown where one sandbox is asked for or updated, and to those only whose role has `sandboxes:write`.
+	Env *Environment `json:"env,omitempty"`
+
 	// Error RFC 9457.
 	Error *Problem `json:"error,omitempty"`
 
 	// Execution The current incarnation of the sandbox's machine.
 	Execution Execution `json:"execution"`
 	Id        string    `json:"id"`
-	MemoryMb  int       `json:"memory_mb"`
+
+	// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+	// none when it is started again, and neither has one whose deadline passed while it was stopped.
+	Lifetime *Lifetime `json:"lifetime,omitempty"`
+	MemoryMb int       `json:"memory_mb"`
 
 	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
 	Metadata Metadata     `json:"metadata"`
@@ -710,13 +830,23 @@ type Sandbox struct {
 
 // SandboxCreate defines model for SandboxCreate.
 type SandboxCreate struct {
+	// DiskMb MiB; at least the template's.
+	DiskMb *int `json:"disk_mb,omitempty"`
+
+	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
+	Env *Environment `json:"env,omitempty"`
+
+	// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+	// none when it is started again, and neither has one whose deadline passed while it was stopped.
+	Lifetime *Lifetime `json:"lifetime,omitempty"`
+
 	// MemoryMb MiB.
 	MemoryMb *int `json:"memory_mb,omitempty"`
 
 	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
 	Metadata *Metadata `json:"metadata,omitempty"`
 
-	// Template A template's name or id.
+	// Template A template's id, name, alias or NAME:TAG.
 	Template string `json:"template"`
 	Vcpus    *int   `json:"vcpus,omitempty"`
 }
@@ -732,18 +862,66 @@ type SandboxPage struct {
 // SandboxState defines model for SandboxState.
 type SandboxState string
 
+// SandboxToken defines model for SandboxToken.
+type SandboxToken struct {
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Id        string    `json:"id"`
+	Name      *string   `json:"name,omitempty"`
+	Sandbox   string    `json:"sandbox"`
+}
+
+// SandboxTokenCreate defines model for SandboxTokenCreate.
+type SandboxTokenCreate struct {
+	// ExpiresInSeconds A day if absent.
+	ExpiresInSeconds *int    `json:"expires_in_seconds,omitempty"`
+	Name             *string `json:"name,omitempty"`
+}
+
+// SandboxTokenCreated defines model for SandboxTokenCreated.
+type SandboxTokenCreated struct {
+	// Secret spacesbx_…, the bearer token.
+	Secret string       `json:"secret"`
+	Token  SandboxToken `json:"token"`
+
+	// Url The sandbox's address on the data plane.
+	Url string `json:"url"`
+}
+
+// SandboxTokenPage defines model for SandboxTokenPage.
+type SandboxTokenPage struct {
+	Items []SandboxToken `json:"items"`
+}
+
+// SandboxUpdate defines model for SandboxUpdate.
+type SandboxUpdate struct {
+	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
+	Env *Environment `json:"env,omitempty"`
+
+	// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+	// none when it is started again, and neither has one whose deadline passed while it was stopped.
+	Lifetime *Lifetime `json:"lifetime,omitempty"`
+
+	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
+	Metadata *Metadata `json:"metadata,omitempty"`
+}
+
 // Session defines model for Session.
 type Session struct {
-	Argv      *[]string  `json:"argv,omitempty"`
-	CreatedAt time.Time  `json:"created_at"`
-	Cwd       *string    `json:"cwd,omitempty"`
+	Argv      *[]string `json:"argv,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	Cwd       *string   `json:"cwd,omitempty"`
+
+	// Execution The execution that it was started in.
+	Execution *string    `json:"execution,omitempty"`
 	Id        string     `json:"id"`
 	Sandbox   string     `json:"sandbox"`
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
 	// State Started since the first attach.
-	State SessionState `json:"state"`
-	User  *string      `json:"user,omitempty"`
+	State SessionState  `json:"state"`
+	Tty   *TerminalSize `json:"tty,omitempty"`
+	User  *string       `json:"user,omitempty"`
 }
 
 // SessionState Started since the first attach.
@@ -760,11 +938,18 @@ type SessionCreate struct {
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *map[string]string `json:"env,omitempty"`
 
+	// OpenStdin Standard input stays open after `stdin` and takes what is sent to the session, until it is closed.
+	OpenStdin *bool `json:"open_stdin,omitempty"`
+
 	// Shell Run by `/bin/sh -c`.
 	Shell *string `json:"shell,omitempty"`
 
 	// Stdin At most 1 MiB, in base64. It is closed after these bytes; empty if absent.
 	Stdin *[]byte `json:"stdin,omitempty"`
+
+	// TimeoutSeconds The process group is killed after this time; `exit` says `timed_out`.
+	TimeoutSeconds *int          `json:"timeout_seconds,omitempty"`
+	Tty            *TerminalSize `json:"tty,omitempty"`
 
 	// User A name or a number; the template's default user if absent.
 	User *string `json:"user,omitempty"`
@@ -774,6 +959,12 @@ type SessionCreate struct {
 type SessionCreated struct {
 	Attachment Attachment `json:"attachment"`
 	Session    Session    `json:"session"`
+}
+
+// SessionPage defines model for SessionPage.
+type SessionPage struct {
+	Items      []Session `json:"items"`
+	NextCursor *string   `json:"next_cursor,omitempty"`
 }
 
 // SessionSignal defines model for SessionSignal.
@@ -1062,8 +1253,32 @@ type DeleteSandboxParams struct {
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
+// ListSessionsParams defines parameters for ListSessions.
+type ListSessionsParams struct {
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// StartSandboxParams defines parameters for StartSandbox.
+type StartSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// StopSandboxParams defines parameters for StopSandbox.
+type StopSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// CreateSandboxTokenParams defines parameters for CreateSandboxToken.
+type CreateSandboxTokenParams struct {
 	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1114,8 +1329,17 @@ type UpdateProjectJSONRequestBody = ProjectUpdate
 // CreateSandboxJSONRequestBody defines body for CreateSandbox for application/json ContentType.
 type CreateSandboxJSONRequestBody = SandboxCreate
 
+// UpdateSandboxJSONRequestBody defines body for UpdateSandbox for application/json ContentType.
+type UpdateSandboxJSONRequestBody = SandboxUpdate
+
+// CreateFileURLJSONRequestBody defines body for CreateFileURL for application/json ContentType.
+type CreateFileURLJSONRequestBody = FileURLCreate
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionCreate
+
+// CreateSandboxTokenJSONRequestBody defines body for CreateSandboxToken for application/json ContentType.
+type CreateSandboxTokenJSONRequestBody = SandboxTokenCreate
 
 // CreateTemplateJSONRequestBody defines body for CreateTemplate for application/json ContentType.
 type CreateTemplateJSONRequestBody = TemplateCreate
@@ -1334,7 +1558,8 @@ type ClientInterface interface {
 
 	// CreateSandboxWithBody Create a sandbox from a template
 	//
-	// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+	// boots, and is snapshotted for the next time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1343,7 +1568,8 @@ type ClientInterface interface {
 
 	// CreateSandbox Create a sandbox from a template
 	//
-	// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+	// boots, and is snapshotted for the next time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1361,6 +1587,57 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sandboxes/{sandbox} (the `GetSandbox` operationId).
 	GetSandbox(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSandboxWithBody Change a sandbox's metadata, environment or lifetime
+	//
+	// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+	UpdateSandboxWithBody(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateSandbox Change a sandbox's metadata, environment or lifetime
+	//
+	// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+	UpdateSandbox(ctx context.Context, sandbox SandboxId, body UpdateSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeFileURLs Void every file URL that was signed for this sandbox
+	//
+	// They have one signing key, which is forgotten; the next URL gets a new one. There is no way to void one URL by itself.
+	//
+	// Corresponds with DELETE /v1/sandboxes/{sandbox}/file-urls (the `RevokeFileURLs` operationId).
+	RevokeFileURLs(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateFileURLWithBody Sign a URL that reads or writes one file until a time, with no other material
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+	CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+	CreateFileURL(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
+	//
+	// They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/metrics (the `GetSandboxMetrics` operationId).
+	GetSandboxMetrics(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSessions List a sandbox's sessions, newest first
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/sessions (the `ListSessions` operationId).
+	ListSessions(ctx context.Context, sandbox SandboxId, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateSessionWithBody Create a session; its first attach starts it
 	//
@@ -1389,6 +1666,44 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
 	CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StartSandbox Start a stopped or lost sandbox from its disk
+	//
+	// The machine boots; it is a new execution with a greater epoch.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/start (the `StartSandbox` operationId).
+	StartSandbox(ctx context.Context, sandbox SandboxId, params *StartSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
+	//
+	// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
+	StopSandbox(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSandboxTokens List a sandbox's tokens, without the secrets
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/tokens (the `ListSandboxTokens` operationId).
+	ListSandboxTokens(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSandboxTokenWithBody Issue a token for the data plane of this sandbox; it is shown once
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+	CreateSandboxTokenWithBody(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSandboxToken Issue a token for the data plane of this sandbox; it is shown once
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+	CreateSandboxToken(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, body CreateSandboxTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeSandboxToken Revoke a token; revoking it again succeeds
+	//
+	// Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
+	RevokeSandboxToken(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTemplates List templates, newest first
 	//
@@ -1842,7 +2157,8 @@ func (c *Client) ListSandboxes(ctx context.Context, params *ListSandboxesParams,
 
 // CreateSandboxWithBody Create a sandbox from a template
 //
-// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+// boots, and is snapshotted for the next time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1861,7 +2177,8 @@ func (c *Client) CreateSandboxWithBody(ctx context.Context, params *CreateSandbo
 
 // CreateSandbox Create a sandbox from a template
 //
-// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+// boots, and is snapshotted for the next time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1900,6 +2217,127 @@ func (c *Client) DeleteSandbox(ctx context.Context, sandbox SandboxId, params *D
 // Corresponds with GET /v1/sandboxes/{sandbox} (the `GetSandbox` operationId).
 func (c *Client) GetSandbox(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetSandboxRequest(c.Server, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSandboxWithBody Change a sandbox's metadata, environment or lifetime
+//
+// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+func (c *Client) UpdateSandboxWithBody(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSandboxRequestWithBody(c.Server, sandbox, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateSandbox Change a sandbox's metadata, environment or lifetime
+//
+// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+func (c *Client) UpdateSandbox(ctx context.Context, sandbox SandboxId, body UpdateSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateSandboxRequest(c.Server, sandbox, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeFileURLs Void every file URL that was signed for this sandbox
+//
+// They have one signing key, which is forgotten; the next URL gets a new one. There is no way to void one URL by itself.
+//
+// Corresponds with DELETE /v1/sandboxes/{sandbox}/file-urls (the `RevokeFileURLs` operationId).
+func (c *Client) RevokeFileURLs(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeFileURLsRequest(c.Server, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateFileURLWithBody Sign a URL that reads or writes one file until a time, with no other material
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+func (c *Client) CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFileURLRequestWithBody(c.Server, sandbox, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+func (c *Client) CreateFileURL(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFileURLRequest(c.Server, sandbox, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
+//
+// They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/metrics (the `GetSandboxMetrics` operationId).
+func (c *Client) GetSandboxMetrics(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSandboxMetricsRequest(c.Server, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSessions List a sandbox's sessions, newest first
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/sessions (the `ListSessions` operationId).
+func (c *Client) ListSessions(ctx context.Context, sandbox SandboxId, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSessionsRequest(c.Server, sandbox, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1968,6 +2406,104 @@ func (c *Client) GetSession(ctx context.Context, sandbox SandboxId, session Sess
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
 func (c *Client) CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateAttachmentRequest(c.Server, sandbox, session)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StartSandbox Start a stopped or lost sandbox from its disk
+//
+// The machine boots; it is a new execution with a greater epoch.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/start (the `StartSandbox` operationId).
+func (c *Client) StartSandbox(ctx context.Context, sandbox SandboxId, params *StartSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStartSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
+//
+// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
+func (c *Client) StopSandbox(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStopSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSandboxTokens List a sandbox's tokens, without the secrets
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/tokens (the `ListSandboxTokens` operationId).
+func (c *Client) ListSandboxTokens(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSandboxTokensRequest(c.Server, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSandboxTokenWithBody Issue a token for the data plane of this sandbox; it is shown once
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+func (c *Client) CreateSandboxTokenWithBody(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSandboxTokenRequestWithBody(c.Server, sandbox, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSandboxToken Issue a token for the data plane of this sandbox; it is shown once
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+func (c *Client) CreateSandboxToken(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, body CreateSandboxTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSandboxTokenRequest(c.Server, sandbox, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeSandboxToken Revoke a token; revoking it again succeeds
+//
+// Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
+func (c *Client) RevokeSandboxToken(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeSandboxTokenRequest(c.Server, sandbox, token)
 	if err != nil {
 		return nil, err
 	}
@@ -3220,6 +3756,241 @@ func NewGetSandboxRequest(server string, sandbox SandboxId) (*http.Request, erro
 	return req, nil
 }
 
+// NewUpdateSandboxRequest calls the generic UpdateSandbox builder with application/json body
+func NewUpdateSandboxRequest(server string, sandbox SandboxId, body UpdateSandboxJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateSandboxRequestWithBody(server, sandbox, "application/json", bodyReader)
+}
+
+// NewUpdateSandboxRequestWithBody constructs an http.Request for the UpdateSandbox method, with any body, and a specified content type
+func NewUpdateSandboxRequestWithBody(server string, sandbox SandboxId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRevokeFileURLsRequest constructs an http.Request for the RevokeFileURLs method
+func NewRevokeFileURLsRequest(server string, sandbox SandboxId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/file-urls", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateFileURLRequest calls the generic CreateFileURL builder with application/json body
+func NewCreateFileURLRequest(server string, sandbox SandboxId, body CreateFileURLJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateFileURLRequestWithBody(server, sandbox, "application/json", bodyReader)
+}
+
+// NewCreateFileURLRequestWithBody constructs an http.Request for the CreateFileURL method, with any body, and a specified content type
+func NewCreateFileURLRequestWithBody(server string, sandbox SandboxId, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/file-urls", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetSandboxMetricsRequest constructs an http.Request for the GetSandboxMetrics method
+func NewGetSandboxMetricsRequest(server string, sandbox SandboxId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/metrics", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListSessionsRequest constructs an http.Request for the ListSessions method
+func NewListSessionsRequest(server string, sandbox SandboxId, params *ListSessionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/sessions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCreateSessionRequest calls the generic CreateSession builder with application/json body
 func NewCreateSessionRequest(server string, sandbox SandboxId, params *CreateSessionParams, body CreateSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3357,6 +4128,265 @@ func NewCreateAttachmentRequest(server string, sandbox SandboxId, session Sessio
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStartSandboxRequest constructs an http.Request for the StartSandbox method
+func NewStartSandboxRequest(server string, sandbox SandboxId, params *StartSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/start", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStopSandboxRequest constructs an http.Request for the StopSandbox method
+func NewStopSandboxRequest(server string, sandbox SandboxId, params *StopSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/stop", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListSandboxTokensRequest constructs an http.Request for the ListSandboxTokens method
+func NewListSandboxTokensRequest(server string, sandbox SandboxId) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/tokens", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSandboxTokenRequest calls the generic CreateSandboxToken builder with application/json body
+func NewCreateSandboxTokenRequest(server string, sandbox SandboxId, params *CreateSandboxTokenParams, body CreateSandboxTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSandboxTokenRequestWithBody(server, sandbox, params, "application/json", bodyReader)
+}
+
+// NewCreateSandboxTokenRequestWithBody constructs an http.Request for the CreateSandboxToken method, with any body, and a specified content type
+func NewCreateSandboxTokenRequestWithBody(server string, sandbox SandboxId, params *CreateSandboxTokenParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/tokens", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRevokeSandboxTokenRequest constructs an http.Request for the RevokeSandboxToken method
+func NewRevokeSandboxTokenRequest(server string, sandbox SandboxId, token string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "token", token, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/tokens/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -4275,7 +5305,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSandboxWithBodyWithResponse Create a sandbox from a template
 	//
-	// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+	// boots, and is snapshotted for the next time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4284,7 +5315,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSandboxWithResponse Create a sandbox from a template
 	//
-	// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+	// boots, and is snapshotted for the next time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4306,6 +5338,63 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sandboxes/{sandbox} (the `GetSandbox` operationId).
 	GetSandboxWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*GetSandboxResponse, error)
+
+	// UpdateSandboxWithBodyWithResponse Change a sandbox's metadata, environment or lifetime
+	//
+	// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+	UpdateSandboxWithBodyWithResponse(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSandboxResponse, error)
+
+	// UpdateSandboxWithResponse Change a sandbox's metadata, environment or lifetime
+	//
+	// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+	UpdateSandboxWithResponse(ctx context.Context, sandbox SandboxId, body UpdateSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSandboxResponse, error)
+
+	// RevokeFileURLsWithResponse Void every file URL that was signed for this sandbox
+	//
+	// They have one signing key, which is forgotten; the next URL gets a new one. There is no way to void one URL by itself.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/sandboxes/{sandbox}/file-urls (the `RevokeFileURLs` operationId).
+	RevokeFileURLsWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*RevokeFileURLsResponse, error)
+
+	// CreateFileURLWithBodyWithResponse Sign a URL that reads or writes one file until a time, with no other material
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+	CreateFileURLWithBodyWithResponse(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
+
+	// CreateFileURLWithResponse Sign a URL that reads or writes one file until a time, with no other material
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+	CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
+
+	// GetSandboxMetricsWithResponse The newest figures of a sandbox, measured from the host and in the guest
+	//
+	// They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/metrics (the `GetSandboxMetrics` operationId).
+	GetSandboxMetricsWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*GetSandboxMetricsResponse, error)
+
+	// ListSessionsWithResponse List a sandbox's sessions, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/sessions (the `ListSessions` operationId).
+	ListSessionsWithResponse(ctx context.Context, sandbox SandboxId, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error)
 
 	// CreateSessionWithBodyWithResponse Create a session; its first attach starts it
 	//
@@ -4338,6 +5427,52 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
 	CreateAttachmentWithResponse(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*CreateAttachmentResponse, error)
+
+	// StartSandboxWithResponse Start a stopped or lost sandbox from its disk
+	//
+	// The machine boots; it is a new execution with a greater epoch.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/start (the `StartSandbox` operationId).
+	StartSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *StartSandboxParams, reqEditors ...RequestEditorFn) (*StartSandboxResponse, error)
+
+	// StopSandboxWithResponse Stop a sandbox; its disk is kept, its memory isn't
+	//
+	// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
+	StopSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*StopSandboxResponse, error)
+
+	// ListSandboxTokensWithResponse List a sandbox's tokens, without the secrets
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/tokens (the `ListSandboxTokens` operationId).
+	ListSandboxTokensWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*ListSandboxTokensResponse, error)
+
+	// CreateSandboxTokenWithBodyWithResponse Issue a token for the data plane of this sandbox; it is shown once
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+	CreateSandboxTokenWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSandboxTokenResponse, error)
+
+	// CreateSandboxTokenWithResponse Issue a token for the data plane of this sandbox; it is shown once
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+	CreateSandboxTokenWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, body CreateSandboxTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSandboxTokenResponse, error)
+
+	// RevokeSandboxTokenWithResponse Revoke a token; revoking it again succeeds
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
+	RevokeSandboxTokenWithResponse(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*RevokeSandboxTokenResponse, error)
 
 	// ListTemplatesWithResponse List templates, newest first
 	//
@@ -5402,6 +6537,239 @@ func (r GetSandboxResponse) ContentType() string {
 	return ""
 }
 
+type UpdateSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Sandbox
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateSandboxResponse) GetJSON200() *Sandbox {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpdateSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeFileURLsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevokeFileURLsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeFileURLsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeFileURLsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeFileURLsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeFileURLsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateFileURLResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *FileURL
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateFileURLResponse) GetJSON201() *FileURL {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateFileURLResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateFileURLResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateFileURLResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateFileURLResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateFileURLResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSandboxMetricsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Metrics
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSandboxMetricsResponse) GetJSON200() *Metrics {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSandboxMetricsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSandboxMetricsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSandboxMetricsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSandboxMetricsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSandboxMetricsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSessionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionPage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSessionsResponse) GetJSON200() *SessionPage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSessionsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSessionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSessionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSessionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSessionsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5540,6 +6908,253 @@ func (r CreateAttachmentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateAttachmentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StartSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StartSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r StartSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StartSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StartSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StartSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StartSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StartSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StopSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StopSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r StopSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r StopSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StopSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StopSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StopSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StopSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSandboxTokensResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SandboxTokenPage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSandboxTokensResponse) GetJSON200() *SandboxTokenPage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSandboxTokensResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSandboxTokensResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSandboxTokensResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSandboxTokensResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSandboxTokensResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSandboxTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *SandboxTokenCreated
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSandboxTokenResponse) GetJSON201() *SandboxTokenCreated {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateSandboxTokenResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSandboxTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSandboxTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSandboxTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSandboxTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RevokeSandboxTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RevokeSandboxTokenResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeSandboxTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeSandboxTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeSandboxTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeSandboxTokenResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6468,7 +8083,8 @@ func (c *ClientWithResponses) ListSandboxesWithResponse(ctx context.Context, par
 
 // CreateSandboxWithBodyWithResponse Create a sandbox from a template
 //
-// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+// boots, and is snapshotted for the next time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -6483,7 +8099,8 @@ func (c *ClientWithResponses) CreateSandboxWithBodyWithResponse(ctx context.Cont
 
 // CreateSandboxWithResponse Create a sandbox from a template
 //
-// The sandbox gets the template's shape. Another one is refused with `shape_unavailable`.
+// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
+// boots, and is snapshotted for the next time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -6522,6 +8139,105 @@ func (c *ClientWithResponses) GetSandboxWithResponse(ctx context.Context, sandbo
 		return nil, err
 	}
 	return ParseGetSandboxResponse(rsp)
+}
+
+// UpdateSandboxWithBodyWithResponse Change a sandbox's metadata, environment or lifetime
+//
+// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+func (c *ClientWithResponses) UpdateSandboxWithBodyWithResponse(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateSandboxResponse, error) {
+	rsp, err := c.UpdateSandboxWithBody(ctx, sandbox, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSandboxResponse(rsp)
+}
+
+// UpdateSandboxWithResponse Change a sandbox's metadata, environment or lifetime
+//
+// Fields that are absent stay as they are; metadata and env are replaced as a whole. The environment is that of later sessions.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/sandboxes/{sandbox} (the `UpdateSandbox` operationId).
+func (c *ClientWithResponses) UpdateSandboxWithResponse(ctx context.Context, sandbox SandboxId, body UpdateSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateSandboxResponse, error) {
+	rsp, err := c.UpdateSandbox(ctx, sandbox, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateSandboxResponse(rsp)
+}
+
+// RevokeFileURLsWithResponse Void every file URL that was signed for this sandbox
+//
+// They have one signing key, which is forgotten; the next URL gets a new one. There is no way to void one URL by itself.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/sandboxes/{sandbox}/file-urls (the `RevokeFileURLs` operationId).
+func (c *ClientWithResponses) RevokeFileURLsWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*RevokeFileURLsResponse, error) {
+	rsp, err := c.RevokeFileURLs(ctx, sandbox, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeFileURLsResponse(rsp)
+}
+
+// CreateFileURLWithBodyWithResponse Sign a URL that reads or writes one file until a time, with no other material
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+func (c *ClientWithResponses) CreateFileURLWithBodyWithResponse(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error) {
+	rsp, err := c.CreateFileURLWithBody(ctx, sandbox, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateFileURLResponse(rsp)
+}
+
+// CreateFileURLWithResponse Sign a URL that reads or writes one file until a time, with no other material
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
+func (c *ClientWithResponses) CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error) {
+	rsp, err := c.CreateFileURL(ctx, sandbox, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateFileURLResponse(rsp)
+}
+
+// GetSandboxMetricsWithResponse The newest figures of a sandbox, measured from the host and in the guest
+//
+// They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/metrics (the `GetSandboxMetrics` operationId).
+func (c *ClientWithResponses) GetSandboxMetricsWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*GetSandboxMetricsResponse, error) {
+	rsp, err := c.GetSandboxMetrics(ctx, sandbox, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSandboxMetricsResponse(rsp)
+}
+
+// ListSessionsWithResponse List a sandbox's sessions, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/sessions (the `ListSessions` operationId).
+func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, sandbox SandboxId, params *ListSessionsParams, reqEditors ...RequestEditorFn) (*ListSessionsResponse, error) {
+	rsp, err := c.ListSessions(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSessionsResponse(rsp)
 }
 
 // CreateSessionWithBodyWithResponse Create a session; its first attach starts it
@@ -6578,6 +8294,88 @@ func (c *ClientWithResponses) CreateAttachmentWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseCreateAttachmentResponse(rsp)
+}
+
+// StartSandboxWithResponse Start a stopped or lost sandbox from its disk
+//
+// The machine boots; it is a new execution with a greater epoch.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/start (the `StartSandbox` operationId).
+func (c *ClientWithResponses) StartSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *StartSandboxParams, reqEditors ...RequestEditorFn) (*StartSandboxResponse, error) {
+	rsp, err := c.StartSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStartSandboxResponse(rsp)
+}
+
+// StopSandboxWithResponse Stop a sandbox; its disk is kept, its memory isn't
+//
+// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
+func (c *ClientWithResponses) StopSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*StopSandboxResponse, error) {
+	rsp, err := c.StopSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStopSandboxResponse(rsp)
+}
+
+// ListSandboxTokensWithResponse List a sandbox's tokens, without the secrets
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/tokens (the `ListSandboxTokens` operationId).
+func (c *ClientWithResponses) ListSandboxTokensWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*ListSandboxTokensResponse, error) {
+	rsp, err := c.ListSandboxTokens(ctx, sandbox, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSandboxTokensResponse(rsp)
+}
+
+// CreateSandboxTokenWithBodyWithResponse Issue a token for the data plane of this sandbox; it is shown once
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+func (c *ClientWithResponses) CreateSandboxTokenWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSandboxTokenResponse, error) {
+	rsp, err := c.CreateSandboxTokenWithBody(ctx, sandbox, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSandboxTokenResponse(rsp)
+}
+
+// CreateSandboxTokenWithResponse Issue a token for the data plane of this sandbox; it is shown once
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/tokens (the `CreateSandboxToken` operationId).
+func (c *ClientWithResponses) CreateSandboxTokenWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSandboxTokenParams, body CreateSandboxTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSandboxTokenResponse, error) {
+	rsp, err := c.CreateSandboxToken(ctx, sandbox, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSandboxTokenResponse(rsp)
+}
+
+// RevokeSandboxTokenWithResponse Revoke a token; revoking it again succeeds
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
+func (c *ClientWithResponses) RevokeSandboxTokenWithResponse(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*RevokeSandboxTokenResponse, error) {
+	rsp, err := c.RevokeSandboxToken(ctx, sandbox, token, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeSandboxTokenResponse(rsp)
 }
 
 // ListTemplatesWithResponse List templates, newest first
@@ -7474,6 +9272,167 @@ func ParseGetSandboxResponse(rsp *http.Response) (*GetSandboxResponse, error) {
 	return response, nil
 }
 
+// ParseUpdateSandboxResponse parses an HTTP response from a UpdateSandboxWithResponse call
+func ParseUpdateSandboxResponse(rsp *http.Response) (*UpdateSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Sandbox
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeFileURLsResponse parses an HTTP response from a RevokeFileURLsWithResponse call
+func ParseRevokeFileURLsResponse(rsp *http.Response) (*RevokeFileURLsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeFileURLsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateFileURLResponse parses an HTTP response from a CreateFileURLWithResponse call
+func ParseCreateFileURLResponse(rsp *http.Response) (*CreateFileURLResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateFileURLResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest FileURL
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSandboxMetricsResponse parses an HTTP response from a GetSandboxMetricsWithResponse call
+func ParseGetSandboxMetricsResponse(rsp *http.Response) (*GetSandboxMetricsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSandboxMetricsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Metrics
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSessionsResponse parses an HTTP response from a ListSessionsWithResponse call
+func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSessionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
 func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -7560,6 +9519,181 @@ func ParseCreateAttachmentResponse(rsp *http.Response) (*CreateAttachmentRespons
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStartSandboxResponse parses an HTTP response from a StartSandboxWithResponse call
+func ParseStartSandboxResponse(rsp *http.Response) (*StartSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StartSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStopSandboxResponse parses an HTTP response from a StopSandboxWithResponse call
+func ParseStopSandboxResponse(rsp *http.Response) (*StopSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StopSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSandboxTokensResponse parses an HTTP response from a ListSandboxTokensWithResponse call
+func ParseListSandboxTokensResponse(rsp *http.Response) (*ListSandboxTokensResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSandboxTokensResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SandboxTokenPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSandboxTokenResponse parses an HTTP response from a CreateSandboxTokenWithResponse call
+func ParseCreateSandboxTokenResponse(rsp *http.Response) (*CreateSandboxTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSandboxTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest SandboxTokenCreated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRevokeSandboxTokenResponse parses an HTTP response from a RevokeSandboxTokenWithResponse call
+func ParseRevokeSandboxTokenResponse(rsp *http.Response) (*RevokeSandboxTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeSandboxTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -8088,6 +10222,21 @@ type ServerInterface interface {
 	// GetSandbox Get a sandbox
 	// (GET /v1/sandboxes/{sandbox})
 	GetSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// UpdateSandbox Change a sandbox's metadata, environment or lifetime
+	// (PATCH /v1/sandboxes/{sandbox})
+	UpdateSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// RevokeFileURLs Void every file URL that was signed for this sandbox
+	// (DELETE /v1/sandboxes/{sandbox}/file-urls)
+	RevokeFileURLs(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
+	// (POST /v1/sandboxes/{sandbox}/file-urls)
+	CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
+	// (GET /v1/sandboxes/{sandbox}/metrics)
+	GetSandboxMetrics(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// ListSessions List a sandbox's sessions, newest first
+	// (GET /v1/sandboxes/{sandbox}/sessions)
+	ListSessions(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSessionsParams)
 	// CreateSession Create a session; its first attach starts it
 	// (POST /v1/sandboxes/{sandbox}/sessions)
 	CreateSession(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateSessionParams)
@@ -8097,6 +10246,21 @@ type ServerInterface interface {
 	// CreateAttachment Issue another attachment token for a session
 	// (POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments)
 	CreateAttachment(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId)
+	// StartSandbox Start a stopped or lost sandbox from its disk
+	// (POST /v1/sandboxes/{sandbox}/start)
+	StartSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StartSandboxParams)
+	// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
+	// (POST /v1/sandboxes/{sandbox}/stop)
+	StopSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StopSandboxParams)
+	// ListSandboxTokens List a sandbox's tokens, without the secrets
+	// (GET /v1/sandboxes/{sandbox}/tokens)
+	ListSandboxTokens(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// CreateSandboxToken Issue a token for the data plane of this sandbox; it is shown once
+	// (POST /v1/sandboxes/{sandbox}/tokens)
+	CreateSandboxToken(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateSandboxTokenParams)
+	// RevokeSandboxToken Revoke a token; revoking it again succeeds
+	// (DELETE /v1/sandboxes/{sandbox}/tokens/{token})
+	RevokeSandboxToken(w http.ResponseWriter, r *http.Request, sandbox SandboxId, token string)
 	// ListTemplates List templates, newest first
 	// (GET /v1/templates)
 	ListTemplates(w http.ResponseWriter, r *http.Request, params ListTemplatesParams)
@@ -8787,6 +10951,165 @@ func (siw *ServerInterfaceWrapper) GetSandbox(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// UpdateSandbox operation middleware
+func (siw *ServerInterfaceWrapper) UpdateSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateSandbox(w, r, sandbox)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeFileURLs operation middleware
+func (siw *ServerInterfaceWrapper) RevokeFileURLs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeFileURLs(w, r, sandbox)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateFileURL operation middleware
+func (siw *ServerInterfaceWrapper) CreateFileURL(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateFileURL(w, r, sandbox)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSandboxMetrics operation middleware
+func (siw *ServerInterfaceWrapper) GetSandboxMetrics(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSandboxMetrics(w, r, sandbox)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSessions operation middleware
+func (siw *ServerInterfaceWrapper) ListSessions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSessionsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSessions(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateSession operation middleware
 func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.Request) {
 
@@ -8898,6 +11221,201 @@ func (siw *ServerInterfaceWrapper) CreateAttachment(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateAttachment(w, r, sandbox, session)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StartSandbox operation middleware
+func (siw *ServerInterfaceWrapper) StartSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StartSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StartSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StopSandbox operation middleware
+func (siw *ServerInterfaceWrapper) StopSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StopSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StopSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSandboxTokens operation middleware
+func (siw *ServerInterfaceWrapper) ListSandboxTokens(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSandboxTokens(w, r, sandbox)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSandboxToken operation middleware
+func (siw *ServerInterfaceWrapper) CreateSandboxToken(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSandboxTokenParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSandboxToken(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RevokeSandboxToken operation middleware
+func (siw *ServerInterfaceWrapper) RevokeSandboxToken(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "token" -------------
+	var token string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "token", r.PathValue("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "token", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RevokeSandboxToken(w, r, sandbox, token)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -9552,6 +12070,16 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes", wrapper.CreateSandbox)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.DeleteSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.GetSandbox)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.UpdateSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/stop", wrapper.StopSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/start", wrapper.StartSandbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.ListSandboxTokens)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.CreateSandboxToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens/{token}", wrapper.RevokeSandboxToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.RevokeFileURLs)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.CreateFileURL)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/metrics", wrapper.GetSandboxMetrics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.ListSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}/attachments", wrapper.CreateAttachment)
@@ -10390,6 +12918,198 @@ func (response GetSandboxdefaultApplicationProblemPlusJSONResponse) VisitGetSand
 	return err
 }
 
+type UpdateSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Body    *UpdateSandboxJSONRequestBody
+}
+
+type UpdateSandboxResponseObject interface {
+	VisitUpdateSandboxResponse(w http.ResponseWriter) error
+}
+
+type UpdateSandbox200JSONResponse Sandbox
+
+func (response UpdateSandbox200JSONResponse) VisitUpdateSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateSandboxdefaultApplicationProblemPlusJSONResponse) VisitUpdateSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeFileURLsRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+}
+
+type RevokeFileURLsResponseObject interface {
+	VisitRevokeFileURLsResponse(w http.ResponseWriter) error
+}
+
+type RevokeFileURLs204Response struct {
+}
+
+func (response RevokeFileURLs204Response) VisitRevokeFileURLsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeFileURLsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeFileURLsdefaultApplicationProblemPlusJSONResponse) VisitRevokeFileURLsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateFileURLRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Body    *CreateFileURLJSONRequestBody
+}
+
+type CreateFileURLResponseObject interface {
+	VisitCreateFileURLResponse(w http.ResponseWriter) error
+}
+
+type CreateFileURL201JSONResponse FileURL
+
+func (response CreateFileURL201JSONResponse) VisitCreateFileURLResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateFileURLdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateFileURLdefaultApplicationProblemPlusJSONResponse) VisitCreateFileURLResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSandboxMetricsRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+}
+
+type GetSandboxMetricsResponseObject interface {
+	VisitGetSandboxMetricsResponse(w http.ResponseWriter) error
+}
+
+type GetSandboxMetrics200JSONResponse Metrics
+
+func (response GetSandboxMetrics200JSONResponse) VisitGetSandboxMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSandboxMetricsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSandboxMetricsdefaultApplicationProblemPlusJSONResponse) VisitGetSandboxMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSessionsRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  ListSessionsParams
+}
+
+type ListSessionsResponseObject interface {
+	VisitListSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListSessions200JSONResponse SessionPage
+
+func (response ListSessions200JSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSessionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSessionsdefaultApplicationProblemPlusJSONResponse) VisitListSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateSessionRequestObject struct {
 	Sandbox SandboxId `json:"sandbox"`
 	Params  CreateSessionParams
@@ -10500,6 +13220,228 @@ type CreateAttachmentdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateAttachmentdefaultApplicationProblemPlusJSONResponse) VisitCreateAttachmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  StartSandboxParams
+}
+
+type StartSandboxResponseObject interface {
+	VisitStartSandboxResponse(w http.ResponseWriter) error
+}
+
+type StartSandbox200JSONResponse Operation
+
+func (response StartSandbox200JSONResponse) VisitStartSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartSandbox202JSONResponse Operation
+
+func (response StartSandbox202JSONResponse) VisitStartSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StartSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StartSandboxdefaultApplicationProblemPlusJSONResponse) VisitStartSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  StopSandboxParams
+}
+
+type StopSandboxResponseObject interface {
+	VisitStopSandboxResponse(w http.ResponseWriter) error
+}
+
+type StopSandbox200JSONResponse Operation
+
+func (response StopSandbox200JSONResponse) VisitStopSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopSandbox202JSONResponse Operation
+
+func (response StopSandbox202JSONResponse) VisitStopSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StopSandboxdefaultApplicationProblemPlusJSONResponse) VisitStopSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSandboxTokensRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+}
+
+type ListSandboxTokensResponseObject interface {
+	VisitListSandboxTokensResponse(w http.ResponseWriter) error
+}
+
+type ListSandboxTokens200JSONResponse SandboxTokenPage
+
+func (response ListSandboxTokens200JSONResponse) VisitListSandboxTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSandboxTokensdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSandboxTokensdefaultApplicationProblemPlusJSONResponse) VisitListSandboxTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandboxTokenRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  CreateSandboxTokenParams
+	Body    *CreateSandboxTokenJSONRequestBody
+}
+
+type CreateSandboxTokenResponseObject interface {
+	VisitCreateSandboxTokenResponse(w http.ResponseWriter) error
+}
+
+type CreateSandboxToken201JSONResponse SandboxTokenCreated
+
+func (response CreateSandboxToken201JSONResponse) VisitCreateSandboxTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSandboxTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateSandboxTokendefaultApplicationProblemPlusJSONResponse) VisitCreateSandboxTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeSandboxTokenRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Token   string    `json:"token"`
+}
+
+type RevokeSandboxTokenResponseObject interface {
+	VisitRevokeSandboxTokenResponse(w http.ResponseWriter) error
+}
+
+type RevokeSandboxToken204Response struct {
+}
+
+func (response RevokeSandboxToken204Response) VisitRevokeSandboxTokenResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeSandboxTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeSandboxTokendefaultApplicationProblemPlusJSONResponse) VisitRevokeSandboxTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11157,6 +14099,21 @@ type StrictServerInterface interface {
 	// GetSandbox Get a sandbox
 	// (GET /v1/sandboxes/{sandbox})
 	GetSandbox(ctx context.Context, request GetSandboxRequestObject) (GetSandboxResponseObject, error)
+	// UpdateSandbox Change a sandbox's metadata, environment or lifetime
+	// (PATCH /v1/sandboxes/{sandbox})
+	UpdateSandbox(ctx context.Context, request UpdateSandboxRequestObject) (UpdateSandboxResponseObject, error)
+	// RevokeFileURLs Void every file URL that was signed for this sandbox
+	// (DELETE /v1/sandboxes/{sandbox}/file-urls)
+	RevokeFileURLs(ctx context.Context, request RevokeFileURLsRequestObject) (RevokeFileURLsResponseObject, error)
+	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
+	// (POST /v1/sandboxes/{sandbox}/file-urls)
+	CreateFileURL(ctx context.Context, request CreateFileURLRequestObject) (CreateFileURLResponseObject, error)
+	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
+	// (GET /v1/sandboxes/{sandbox}/metrics)
+	GetSandboxMetrics(ctx context.Context, request GetSandboxMetricsRequestObject) (GetSandboxMetricsResponseObject, error)
+	// ListSessions List a sandbox's sessions, newest first
+	// (GET /v1/sandboxes/{sandbox}/sessions)
+	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
 	// CreateSession Create a session; its first attach starts it
 	// (POST /v1/sandboxes/{sandbox}/sessions)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
@@ -11166,6 +14123,21 @@ type StrictServerInterface interface {
 	// CreateAttachment Issue another attachment token for a session
 	// (POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments)
 	CreateAttachment(ctx context.Context, request CreateAttachmentRequestObject) (CreateAttachmentResponseObject, error)
+	// StartSandbox Start a stopped or lost sandbox from its disk
+	// (POST /v1/sandboxes/{sandbox}/start)
+	StartSandbox(ctx context.Context, request StartSandboxRequestObject) (StartSandboxResponseObject, error)
+	// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
+	// (POST /v1/sandboxes/{sandbox}/stop)
+	StopSandbox(ctx context.Context, request StopSandboxRequestObject) (StopSandboxResponseObject, error)
+	// ListSandboxTokens List a sandbox's tokens, without the secrets
+	// (GET /v1/sandboxes/{sandbox}/tokens)
+	ListSandboxTokens(ctx context.Context, request ListSandboxTokensRequestObject) (ListSandboxTokensResponseObject, error)
+	// CreateSandboxToken Issue a token for the data plane of this sandbox; it is shown once
+	// (POST /v1/sandboxes/{sandbox}/tokens)
+	CreateSandboxToken(ctx context.Context, request CreateSandboxTokenRequestObject) (CreateSandboxTokenResponseObject, error)
+	// RevokeSandboxToken Revoke a token; revoking it again succeeds
+	// (DELETE /v1/sandboxes/{sandbox}/tokens/{token})
+	RevokeSandboxToken(ctx context.Context, request RevokeSandboxTokenRequestObject) (RevokeSandboxTokenResponseObject, error)
 	// ListTemplates List templates, newest first
 	// (GET /v1/templates)
 	ListTemplates(ctx context.Context, request ListTemplatesRequestObject) (ListTemplatesResponseObject, error)
@@ -11761,6 +14733,151 @@ func (sh *strictHandler) GetSandbox(w http.ResponseWriter, r *http.Request, sand
 	}
 }
 
+// UpdateSandbox operation middleware
+func (sh *strictHandler) UpdateSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
+	var request UpdateSandboxRequestObject
+
+	request.Sandbox = sandbox
+
+	var body UpdateSandboxJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateSandbox(ctx, request.(UpdateSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateSandboxResponseObject); ok {
+		if err := validResponse.VisitUpdateSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RevokeFileURLs operation middleware
+func (sh *strictHandler) RevokeFileURLs(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
+	var request RevokeFileURLsRequestObject
+
+	request.Sandbox = sandbox
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeFileURLs(ctx, request.(RevokeFileURLsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeFileURLs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RevokeFileURLsResponseObject); ok {
+		if err := validResponse.VisitRevokeFileURLsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateFileURL operation middleware
+func (sh *strictHandler) CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
+	var request CreateFileURLRequestObject
+
+	request.Sandbox = sandbox
+
+	var body CreateFileURLJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateFileURL(ctx, request.(CreateFileURLRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateFileURL")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateFileURLResponseObject); ok {
+		if err := validResponse.VisitCreateFileURLResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSandboxMetrics operation middleware
+func (sh *strictHandler) GetSandboxMetrics(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
+	var request GetSandboxMetricsRequestObject
+
+	request.Sandbox = sandbox
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSandboxMetrics(ctx, request.(GetSandboxMetricsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSandboxMetrics")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSandboxMetricsResponseObject); ok {
+		if err := validResponse.VisitGetSandboxMetricsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSessions operation middleware
+func (sh *strictHandler) ListSessions(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSessionsParams) {
+	var request ListSessionsRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSessions(ctx, request.(ListSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSessions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSessionsResponseObject); ok {
+		if err := validResponse.VisitListSessionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CreateSession operation middleware
 func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateSessionParams) {
 	var request CreateSessionRequestObject
@@ -11842,6 +14959,150 @@ func (sh *strictHandler) CreateAttachment(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateAttachmentResponseObject); ok {
 		if err := validResponse.VisitCreateAttachmentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StartSandbox operation middleware
+func (sh *strictHandler) StartSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StartSandboxParams) {
+	var request StartSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StartSandbox(ctx, request.(StartSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StartSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StartSandboxResponseObject); ok {
+		if err := validResponse.VisitStartSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StopSandbox operation middleware
+func (sh *strictHandler) StopSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StopSandboxParams) {
+	var request StopSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StopSandbox(ctx, request.(StopSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StopSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StopSandboxResponseObject); ok {
+		if err := validResponse.VisitStopSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSandboxTokens operation middleware
+func (sh *strictHandler) ListSandboxTokens(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
+	var request ListSandboxTokensRequestObject
+
+	request.Sandbox = sandbox
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSandboxTokens(ctx, request.(ListSandboxTokensRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSandboxTokens")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSandboxTokensResponseObject); ok {
+		if err := validResponse.VisitListSandboxTokensResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSandboxToken operation middleware
+func (sh *strictHandler) CreateSandboxToken(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateSandboxTokenParams) {
+	var request CreateSandboxTokenRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	var body CreateSandboxTokenJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSandboxToken(ctx, request.(CreateSandboxTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSandboxToken")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSandboxTokenResponseObject); ok {
+		if err := validResponse.VisitCreateSandboxTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RevokeSandboxToken operation middleware
+func (sh *strictHandler) RevokeSandboxToken(w http.ResponseWriter, r *http.Request, sandbox SandboxId, token string) {
+	var request RevokeSandboxTokenRequestObject
+
+	request.Sandbox = sandbox
+	request.Token = token
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeSandboxToken(ctx, request.(RevokeSandboxTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeSandboxToken")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RevokeSandboxTokenResponseObject); ok {
+		if err := validResponse.VisitRevokeSandboxTokenResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -30,6 +30,9 @@ func checkBody(w http.ResponseWriter, r *http.Request, rt route) error {
 		return err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(b))
+	if len(b) == 0 && rt.bare {
+		return nil
+	}
 	return decodeStrict(b, rt.body())
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
 )
 
 // exchange is a request and what must come of it.
@@ -29,7 +30,7 @@ func TestConformance(t *testing.T) {
 	session := r.session(t, box.Id).Session.Id
 	deleted := r.sandbox(t).Id
 	r.do(t, "DELETE", "/v1/sandboxes/"+deleted+"?wait=30s", nil).want(t, 200)
-	for _, x := range slicesConcat(goodExchanges(box.Id, session, deleted), doorExchanges(box.Id), createExchanges(), sessionExchanges(box.Id), templateExchanges(), missingExchanges(box.Id)) {
+	for _, x := range slicesConcat(goodExchanges(box.Id, session, deleted), doorExchanges(box.Id), createExchanges(), sessionExchanges(envBox(t, r)), lifecycleExchanges(box.Id, deleted), templateExchanges(), missingExchanges(box.Id)) {
 		t.Run(x.name, func(t *testing.T) {
 			a := r.do(t, x.method, x.path, x.body, x.header...)
 			judge.check(t, x.method, x.path, a)
@@ -70,7 +71,21 @@ func goodExchanges(box, session, deleted string) []exchange {
 		{name: "session argv", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: `{"argv":["id"],"cwd":"/","env":{"A_1":"x"},"user":"root","stdin":"aGk="}`, status: 201},
 		{name: "session shell", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: `{"shell":"echo $HOME","user":"1000"}`, status: 201},
 		{name: "session with all stdin", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: map[string]any{"shell": "cat", "stdin": make([]byte, 1<<20)}, status: 201},
+		{name: "session with a terminal", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: `{"shell":"top","tty":{"rows":24,"cols":80},"timeout_seconds":604800}`, status: 201},
+		{name: "session with an open stdin", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: `{"shell":"cat","open_stdin":true}`, status: 201},
 		{name: "session", method: "GET", path: "/v1/sandboxes/" + box + "/sessions/" + session, status: 200},
+		{name: "sessions", method: "GET", path: "/v1/sandboxes/" + box + "/sessions?limit=2", status: 200},
+		{name: "create with another shape", method: "POST", path: "/v1/sandboxes?wait=30s", body: `{"template":"mini","vcpus":2,"memory_mb":1024,"disk_mb":65}`, status: 201},
+		{name: "create with all else", method: "POST", path: "/v1/sandboxes?wait=30s", body: `{"template":"mini","env":{"A":"b"},"lifetime":{"seconds":3600,"on_expiry":"stop"}}`, status: 201},
+		{name: "update", method: "PATCH", path: "/v1/sandboxes/" + box, body: `{"metadata":{"a":"b"},"env":{"A":"b"},"lifetime":{"seconds":60,"on_expiry":"delete"}}`, status: 200},
+		{name: "update nothing", method: "PATCH", path: "/v1/sandboxes/" + box, body: `{}`, status: 200},
+		{name: "update back", method: "PATCH", path: "/v1/sandboxes/" + box, body: `{"metadata":{},"env":{},"lifetime":{"on_expiry":"none"}}`, status: 200},
+		{name: "start what runs", method: "POST", path: "/v1/sandboxes/" + box + "/start", status: 200},
+		{name: "token", method: "POST", path: "/v1/sandboxes/" + box + "/tokens", body: `{"name":"ü","expires_in_seconds":1}`, status: 201},
+		{name: "token without a body", method: "POST", path: "/v1/sandboxes/" + box + "/tokens", status: 201},
+		{name: "tokens", method: "GET", path: "/v1/sandboxes/" + box + "/tokens", status: 200},
+		{name: "file URL", method: "POST", path: "/v1/sandboxes/" + box + "/file-urls", body: `{"path":"/a b","operation":"read","user":"root","expires_in_seconds":604800}`, status: 201},
+		{name: "no more file URLs", method: "DELETE", path: "/v1/sandboxes/" + box + "/file-urls", status: 204},
 		{name: "attachment", method: "POST", path: "/v1/sandboxes/" + box + "/sessions/" + session + "/attachments", status: 201},
 		{name: "content type with charset", method: "POST", path: "/v1/templates", body: `{"recipe":"mini"}`, header: []string{"Content-Type", "application/json; charset=utf-8"}, status: 201},
 	}
@@ -78,7 +93,7 @@ func goodExchanges(box, session, deleted string) []exchange {
 
 // doorExchanges are refused before any use case sees them.
 func doorExchanges(box string) []exchange {
-	large := `{"template":"` + strings.Repeat("a", 512<<10) + `"}`
+	large := `{"template":"` + strings.Repeat("a", 2<<20) + `"}`
 	return []exchange{
 		{name: "no key", method: "GET", path: "/v1/sandboxes", header: []string{"Authorization", ""}, code: space.CodeUnauthenticated},
 		{name: "another scheme", method: "GET", path: "/v1/sandboxes", header: []string{"Authorization", "Basic Zm9vOmJhcg=="}, code: space.CodeUnauthenticated},
@@ -132,19 +147,46 @@ func createExchanges() []exchange {
 	return []exchange{
 		create("no template", `{}`, space.CodeInvalid, "template"),
 		create("empty template", `{"template":""}`, space.CodeInvalid, "template"),
-		create("long template", map[string]any{"template": strings.Repeat("a", 65)}, space.CodeInvalid, "template"),
+		create("long template", map[string]any{"template": strings.Repeat("a", 131)}, space.CodeInvalid, "template"),
 		create("unknown template", `{"template":"maxi"}`, space.CodeNotFound, ""),
 		create("NUL template", `{"template":"mi\u0000ni"}`, space.CodeNotFound, ""),
 		create("no vcpus", `{"template":"mini","vcpus":0}`, space.CodeInvalid, "vcpus"),
-		create("many vcpus", `{"template":"mini","vcpus":65}`, space.CodeInvalid, "vcpus"),
+		create("many vcpus", `{"template":"mini","vcpus":33}`, space.CodeInvalid, "vcpus"),
+		create("more vcpus than the node has", `{"template":"mini","vcpus":3}`, space.CodeShapeUnavailable, "vcpus"),
 		create("huge number", `{"template":"mini","vcpus":1e30}`, space.CodeInvalid, "vcpus"),
 		create("little memory", `{"template":"mini","memory_mb":63}`, space.CodeInvalid, "memory_mb"),
-		create("another shape", `{"template":"mini","vcpus":2}`, space.CodeShapeUnavailable, ""),
+		create("much memory", `{"template":"mini","memory_mb":262145}`, space.CodeInvalid, "memory_mb"),
+		create("more memory than the node has", `{"template":"mini","memory_mb":1025}`, space.CodeShapeUnavailable, "memory_mb"),
+		create("no disk", `{"template":"mini","disk_mb":63}`, space.CodeInvalid, "disk_mb"),
+		create("large disk", `{"template":"mini","disk_mb":1048577}`, space.CodeInvalid, "disk_mb"),
+		create("bad variable", `{"template":"mini","env":{"1A":""}}`, space.CodeInvalid, "env"),
+		create("NUL variable", `{"template":"mini","env":{"A":"\u0000"}}`, space.CodeInvalid, "env.A"),
+		create("many variables", map[string]any{"template": "mini", "env": variables(257)}, space.CodeInvalid, "env"),
+		create("lifetime of nothing", `{"template":"mini","lifetime":{}}`, space.CodeInvalid, "lifetime.on_expiry"),
+		create("lifetime without a time", `{"template":"mini","lifetime":{"on_expiry":"stop"}}`, space.CodeInvalid, "lifetime.deadline"),
+		create("lifetime with two", `{"template":"mini","lifetime":{"on_expiry":"stop","seconds":1,"deadline":"2999-01-01T00:00:00Z"}}`, space.CodeInvalid, "lifetime.seconds"),
+		create("lifetime that is over", `{"template":"mini","lifetime":{"on_expiry":"stop","deadline":"1999-01-01T00:00:00Z"}}`, space.CodeInvalid, "lifetime.deadline"),
+		create("lifetime without end", `{"template":"mini","lifetime":{"on_expiry":"stop","deadline":"2999-01-01T00:00:00Z"}}`, space.CodeInvalid, "lifetime.deadline"),
+		create("lifetime of no seconds", `{"template":"mini","lifetime":{"on_expiry":"stop","seconds":0}}`, space.CodeInvalid, "lifetime.seconds"),
+		create("lifetime of many seconds", `{"template":"mini","lifetime":{"on_expiry":"stop","seconds":31536001}}`, space.CodeInvalid, "lifetime.seconds"),
+		create("lifetime with no time", `{"template":"mini","lifetime":{"on_expiry":"stop","deadline":"soon"}}`, space.CodeInvalid, "lifetime.deadline"),
+		create("lifetime of another kind", `{"template":"mini","lifetime":{"on_expiry":"pause","seconds":1}}`, space.CodeInvalid, "lifetime.on_expiry"),
+		create("no lifetime", `{"template":"mini","lifetime":{"on_expiry":"none"}}`, space.CodeInvalid, "lifetime.on_expiry"),
+		create("lifetime with an unknown field", `{"template":"mini","lifetime":{"on_expiry":"stop","minutes":1}}`, space.CodeInvalid, "lifetime.minutes"),
 		create("much metadata", map[string]any{"template": "mini", "metadata": metadata(33, 4, 4)}, space.CodeInvalid, "metadata"),
 		create("long name", map[string]any{"template": "mini", "metadata": metadata(1, 65, 4)}, space.CodeInvalid, "metadata"),
 		create("long value", map[string]any{"template": "mini", "metadata": map[string]string{"k": strings.Repeat("v", 1025)}}, space.CodeInvalid, "metadata.k"),
 		create("NUL value", `{"template":"mini","metadata":{"k":"\u0000"}}`, space.CodeInvalid, "metadata.k"),
 	}
+}
+
+// variables makes n entries of an environment.
+func variables(n int) map[string]string {
+	out := map[string]string{}
+	for i := range n {
+		out[fmt.Sprintf("E%d", i)] = ""
+	}
+	return out
 }
 
 // metadata makes n entries with names and values of that many characters.
@@ -159,10 +201,6 @@ func metadata(n, name, value int) map[string]string {
 func sessionExchanges(box string) []exchange {
 	create := func(name string, body any, field string) exchange {
 		return exchange{name: "session: " + name, method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: body, code: space.CodeInvalid, field: field}
-	}
-	env := map[string]string{}
-	for i := range 257 {
-		env[fmt.Sprintf("E%d", i)] = ""
 	}
 	return []exchange{
 		create("neither", `{}`, "argv"),
@@ -179,13 +217,67 @@ func sessionExchanges(box string) []exchange {
 		create("bad name", `{"shell":"a","env":{"1A":"x"}}`, "env"),
 		create("name with an equals sign", `{"shell":"a","env":{"A=B":"x"}}`, "env"),
 		create("NUL variable", `{"shell":"a","env":{"A":"\u0000"}}`, "env.A"),
-		create("many variables", map[string]any{"shell": "a", "env": env}, "env"),
+		create("many variables", map[string]any{"shell": "a", "env": variables(257)}, "env"),
 		create("large environment", map[string]any{"shell": "a", "env": map[string]string{"A": strings.Repeat("a", 70_000), "B": strings.Repeat("b", 70_000)}}, "env"),
 		create("bad user", `{"shell":"a","user":"a:b"}`, "user"),
 		create("long user", map[string]any{"shell": "a", "user": strings.Repeat("a", 65)}, "user"),
 		create("stdin not base64", `{"shell":"a","stdin":"***"}`, "stdin"),
+		create("no rows", `{"shell":"a","tty":{"rows":0,"cols":80}}`, "tty.rows"),
+		create("many columns", `{"shell":"a","tty":{"rows":24,"cols":1001}}`, "tty.cols"),
+		create("half a terminal", `{"shell":"a","tty":{"rows":24}}`, "tty.cols"),
+		create("terminal with an unknown field", `{"shell":"a","tty":{"rows":24,"cols":80,"term":"x"}}`, "tty.term"),
+		create("no timeout", `{"shell":"a","timeout_seconds":0}`, "timeout_seconds"),
+		create("long timeout", `{"shell":"a","timeout_seconds":604801}`, "timeout_seconds"),
+		create("odd stdin", `{"shell":"a","open_stdin":"yes"}`, "open_stdin"),
 		create("much stdin", map[string]any{"shell": "a", "stdin": make([]byte, 1<<20+1)}, "stdin"),
+		create("much with the sandbox's", map[string]any{"shell": "a", "env": variables(256)}, "env"),
 		{name: "session: too large", method: "POST", path: "/v1/sandboxes/" + box + "/sessions", body: map[string]any{"shell": "a", "stdin": make([]byte, 3<<20)}, code: space.CodeTooLarge},
+	}
+}
+
+// envBox is a sandbox with an environment of its own.
+func envBox(t *testing.T, r *rig) string {
+	t.Helper()
+	return decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini","env":{"A":"b"}}`).want(t, 201)).Sandbox.Id
+}
+
+// lifecycleExchanges are refused by what a sandbox is, or by what is asked of it.
+func lifecycleExchanges(box, deleted string) []exchange {
+	refuse := func(name, method, path string, body any, code space.Code, field string) exchange {
+		return exchange{name: "lifecycle: " + name, method: method, path: "/v1/sandboxes/" + path, body: body, code: code, field: field}
+	}
+	return []exchange{
+		refuse("update null", "PATCH", box, `{"lifetime":null}`, space.CodeInvalid, "lifetime"),
+		refuse("update what can't be", "PATCH", box, `{"vcpus":2}`, space.CodeInvalid, "vcpus"),
+		refuse("update with much metadata", "PATCH", box, map[string]any{"metadata": metadata(33, 4, 4)}, space.CodeInvalid, "metadata"),
+		refuse("update with a bad environment", "PATCH", box, `{"env":{"A=B":"x"}}`, space.CodeInvalid, "env"),
+		refuse("update with a past deadline", "PATCH", box, `{"lifetime":{"deadline":"1999-01-01T00:00:00Z","on_expiry":"delete"}}`, space.CodeInvalid, "lifetime.deadline"),
+		refuse("update nothing for a time", "PATCH", box, `{"lifetime":{"seconds":1,"on_expiry":"none"}}`, space.CodeInvalid, "lifetime.on_expiry"),
+		refuse("update a deleted one", "PATCH", deleted, `{}`, space.CodeConflict, ""),
+		refuse("update without a body", "PATCH", box, nil, space.CodeInvalid, ""),
+		refuse("stop a deleted one", "POST", deleted+"/stop", nil, space.CodeConflict, ""),
+		refuse("start a deleted one", "POST", deleted+"/start", nil, space.CodeConflict, ""),
+		refuse("stop with a bad wait", "POST", box+"/stop?wait=1", nil, space.CodeInvalid, "wait"),
+		refuse("no figures yet", "GET", box+"/metrics", nil, space.CodeUnavailable, ""),
+		refuse("no figures any more", "GET", deleted+"/metrics", nil, space.CodeConflict, ""),
+		refuse("token of a deleted one", "POST", deleted+"/tokens", nil, space.CodeConflict, ""),
+		refuse("token with a long name", "POST", box+"/tokens", map[string]any{"name": strings.Repeat("ü", 65)}, space.CodeInvalid, "name"),
+		refuse("token with a NUL", "POST", box+"/tokens", `{"name":"\u0000"}`, space.CodeInvalid, "name"),
+		refuse("token of no life", "POST", box+"/tokens", `{"expires_in_seconds":0}`, space.CodeInvalid, "expires_in_seconds"),
+		refuse("token of a long life", "POST", box+"/tokens", `{"expires_in_seconds":31536001}`, space.CodeInvalid, "expires_in_seconds"),
+		refuse("token with an unknown field", "POST", box+"/tokens", `{"role":"root"}`, space.CodeInvalid, "role"),
+		refuse("revoke what isn't there", "DELETE", box+"/tokens/"+space.NewID(space.PrefixToken), nil, space.CodeNotFound, ""),
+		refuse("revoke nonsense", "DELETE", box+"/tokens/%00", nil, space.CodeNotFound, ""),
+		refuse("URL of nothing", "POST", box+"/file-urls", `{"operation":"read"}`, space.CodeInvalid, "path"),
+		refuse("URL of a relative path", "POST", box+"/file-urls", `{"path":"a","operation":"read"}`, space.CodeInvalid, "path"),
+		refuse("URL of a long path", "POST", box+"/file-urls", map[string]any{"path": "/" + strings.Repeat("a", 4095), "operation": "read"}, space.CodeInvalid, "path"),
+		refuse("URL of a NUL", "POST", box+"/file-urls", `{"path":"/\u0000","operation":"read"}`, space.CodeInvalid, "path"),
+		refuse("URL for nothing", "POST", box+"/file-urls", `{"path":"/a"}`, space.CodeInvalid, "operation"),
+		refuse("URL for something else", "POST", box+"/file-urls", `{"path":"/a","operation":"delete"}`, space.CodeInvalid, "operation"),
+		refuse("URL for nobody", "POST", box+"/file-urls", `{"path":"/a","operation":"read","user":"a b"}`, space.CodeInvalid, "user"),
+		refuse("URL for a long time", "POST", box+"/file-urls", `{"path":"/a","operation":"read","expires_in_seconds":604801}`, space.CodeInvalid, "expires_in_seconds"),
+		refuse("URL of a deleted one", "POST", deleted+"/file-urls", `{"path":"/a","operation":"read"}`, space.CodeConflict, ""),
+		refuse("sessions of another table", "GET", box+"/sessions?cursor="+cursor("1."+space.NewID(space.PrefixSandbox)), nil, space.CodeInvalid, "cursor"),
 	}
 }
 
@@ -197,6 +289,16 @@ func missingExchanges(box string) []exchange {
 			{method: "GET", path: "/v1/sandboxes/" + id},
 			{method: "DELETE", path: "/v1/sandboxes/" + id},
 			{method: "POST", path: "/v1/sandboxes/" + id + "/sessions", body: `{"shell":"a"}`},
+			{method: "GET", path: "/v1/sandboxes/" + id + "/sessions"},
+			{method: "PATCH", path: "/v1/sandboxes/" + id, body: `{}`},
+			{method: "POST", path: "/v1/sandboxes/" + id + "/stop"},
+			{method: "POST", path: "/v1/sandboxes/" + id + "/start"},
+			{method: "GET", path: "/v1/sandboxes/" + id + "/tokens"},
+			{method: "POST", path: "/v1/sandboxes/" + id + "/tokens"},
+			{method: "DELETE", path: "/v1/sandboxes/" + box + "/tokens/" + id},
+			{method: "POST", path: "/v1/sandboxes/" + id + "/file-urls", body: `{"path":"/a","operation":"read"}`},
+			{method: "DELETE", path: "/v1/sandboxes/" + id + "/file-urls"},
+			{method: "GET", path: "/v1/sandboxes/" + id + "/metrics"},
 			{method: "GET", path: "/v1/sandboxes/" + box + "/sessions/" + id},
 			{method: "GET", path: "/v1/sandboxes/" + id + "/sessions/" + id},
 			{method: "POST", path: "/v1/sandboxes/" + box + "/sessions/" + id + "/attachments"},

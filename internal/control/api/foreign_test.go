@@ -25,7 +25,7 @@ func (r *rig) belong(t *testing.T) belongings {
 	return belongings{
 		"sandbox": box.Id, "session": r.session(t, box.Id).Session.Id, "template": "mini", "tag": "stable", "alias": "small",
 		"operation": decode[gen.Operation](t, r.do(t, "POST", "/v1/templates", `{"recipe":"mini"}`)).Id,
-		"project":   project.Id, "user": user.Id, "key": me.Key.Id,
+		"project":   project.Id, "user": user.Id, "key": me.Key.Id, "token": r.token(t, box.Id).Token.Id,
 	}
 }
 
@@ -34,13 +34,14 @@ func nobodys() belongings {
 	return belongings{
 		"sandbox": space.NewID(space.PrefixSandbox), "session": space.NewID(space.PrefixSession), "template": "nothing", "tag": "none", "alias": "none",
 		"operation": space.NewID(space.PrefixOperation), "project": space.NewID(space.PrefixProject), "user": space.NewID(space.PrefixUser),
-		"key": space.NewID(space.PrefixKey),
+		"key": space.NewID(space.PrefixKey), "token": space.NewID(space.PrefixToken),
 	}
 }
 
 // bodies are well-formed bodies of the operations that take one.
 var bodies = map[string]string{
 	"createSession": `{"shell":"id"}`, "updateProject": `{"name":"mine-now"}`, "updateUser": `{"role":"owner"}`,
+	"updateSandbox": `{"metadata":{"mine":"now"}}`, "createFileURL": `{"path":"/etc/passwd","operation":"write"}`,
 }
 
 var parameterRE = regexp.MustCompile(`\{([a-z]+)\}`)
@@ -135,6 +136,7 @@ func TestForeignPartsAreMissing(t *testing.T) {
 	for _, x := range []struct{ name, method, path, body string }{
 		{"session", "GET", "/v1/sandboxes/" + mine + "/sessions/{session}", ""},
 		{"attachment", "POST", "/v1/sandboxes/" + mine + "/sessions/{session}/attachments", ""},
+		{"token", "DELETE", "/v1/sandboxes/" + mine + "/tokens/{token}", ""},
 		{"template of a sandbox", "POST", "/v1/sandboxes", `{"template":"{template}"}`},
 		{"project of a key", "POST", "/v1/keys", `{"name":"k","project":"{project}"}`},
 		{"user of a key", "POST", "/v1/keys", `{"name":"k","user":"{user}"}`},

@@ -5,6 +5,7 @@ import (
 
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
 )
 
@@ -18,9 +19,9 @@ func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestO
 	if err != nil {
 		return nil, err
 	}
-	c := sandboxes.Create{Template: r.Body.Template, VCPUs: r.Body.Vcpus, MemoryMiB: r.Body.MemoryMb}
-	if r.Body.Metadata != nil {
-		c.Metadata = *r.Body.Metadata
+	c := sandboxes.Create{
+		Template: r.Body.Template, VCPUs: r.Body.Vcpus, MemoryMiB: r.Body.MemoryMb, DiskMiB: r.Body.DiskMb,
+		Metadata: orNil(r.Body.Metadata), Env: orNil(r.Body.Env), Lifetime: readLifetime(r.Body.Lifetime),
 	}
 	id, wait, err := h.createSandbox(ctx, c, request, wait)
 	if err != nil {
@@ -75,26 +76,20 @@ func (h handlers) GetSandbox(ctx context.Context, r gen.GetSandboxRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	return gen.GetSandbox200JSONResponse(renderSandbox(s)), nil
+	out, err := h.renderWhole(ctx, s)
+	return gen.GetSandbox200JSONResponse(out), err
 }
 
-// DeleteSandbox starts the end of a sandbox, and waits for it if asked to.
-func (h handlers) DeleteSandbox(ctx context.Context, r gen.DeleteSandboxRequestObject) (gen.DeleteSandboxResponseObject, error) {
-	wait, err := readWait(r.Params.Wait)
-	if err != nil {
-		return nil, err
+// renderWhole shows a sandbox's environment as well, to those who may set it: it may hold secrets.
+func (h handlers) renderWhole(ctx context.Context, s record.Sandbox) (gen.Sandbox, error) {
+	out := renderSandbox(s)
+	if !who(ctx).key.Role().May(space.PermissionWriteSandboxes) {
+		return out, nil
 	}
-	id, err := h.Sandboxes.Delete(ctx, caller(ctx).Project, r.Sandbox)
-	if err != nil {
-		return nil, err
+	env, err := h.Sandboxes.Env(ctx, s.Project, s.ID)
+	if len(env) > 0 {
+		shown := gen.Environment(env)
+		out.Env = &shown
 	}
-	out, ended, err := h.await(ctx, id, wait)
-	switch {
-	case err != nil:
-		return nil, err
-	case ended:
-		return gen.DeleteSandbox200JSONResponse(out), nil
-	default:
-		return gen.DeleteSandbox202JSONResponse(out), nil
-	}
+	return out, err
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/sessions"
 )
@@ -21,7 +22,10 @@ func (h handlers) CreateSession(ctx context.Context, r gen.CreateSessionRequestO
 }
 
 func readSession(b *gen.SessionCreate) sessions.Create {
-	out := sessions.Create{Shell: b.Shell}
+	out := sessions.Create{Shell: b.Shell, OpenStdin: b.OpenStdin != nil && *b.OpenStdin, TimeoutSeconds: b.TimeoutSeconds}
+	if b.Tty != nil {
+		out.TTY = &sessions.Terminal{Rows: b.Tty.Rows, Cols: b.Tty.Cols}
+	}
 	if b.Argv != nil {
 		out.Argv = *b.Argv
 	}
@@ -38,6 +42,23 @@ func readSession(b *gen.SessionCreate) sessions.Create {
 		out.Stdin = *b.Stdin
 	}
 	return out
+}
+
+// ListSessions returns a page of a sandbox's sessions.
+func (h handlers) ListSessions(ctx context.Context, r gen.ListSessionsRequestObject) (gen.ListSessionsResponseObject, error) {
+	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixSession)
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := h.Sessions.List(ctx, caller(ctx).Project, r.Sandbox, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListSessions200JSONResponse{Items: make([]gen.Session, 0, len(rows)), NextCursor: writeCursor(next)}
+	for _, s := range rows {
+		out.Items = append(out.Items, renderSession(s))
+	}
+	return out, nil
 }
 
 // GetSession returns a session.

@@ -6,6 +6,7 @@ import (
 
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/events"
 	"github.com/space-platform/space/internal/control/keys"
 	"github.com/space-platform/space/internal/control/operations"
@@ -28,6 +29,11 @@ type Database interface {
 	Node(ctx context.Context, name string) (record.Node, error)
 }
 
+// Meter knows what executions take.
+type Meter interface {
+	Figures(route space.Route) (newest record.Figures, cpuPercent float64, ok bool)
+}
+
 // Parts is what the API is made of.
 type Parts struct {
 	Recognizer keys.Recognizer
@@ -38,6 +44,8 @@ type Parts struct {
 	Events     *events.Events
 	Sandboxes  *sandboxes.Sandboxes
 	Sessions   *sessions.Sessions
+	Access     *access.Access
+	Meter      Meter
 	Templates  *templates.Templates
 	Uploads    *uploads.Uploads
 	Operations *operations.Operations

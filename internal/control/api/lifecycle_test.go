@@ -170,9 +170,6 @@ func TestTemplates(t *testing.T) {
 	if list := decode[gen.TemplatePage](t, r.do(t, "GET", "/v1/templates", nil).want(t, 200)); len(list.Items) != 1 || list.Items[0].Id != ready.Id {
 		t.Errorf("list: %+v", list)
 	}
-	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","vcpus":1}`).code(t, space.CodeShapeUnavailable)
-	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","memory_mb":128}`).code(t, space.CodeShapeUnavailable)
-	r.do(t, "POST", "/v1/sandboxes", `{"template":"mini","memory_mb":256,"vcpus":2}`).accepted(t)
 }
 
 func TestPages(t *testing.T) {

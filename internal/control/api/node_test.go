@@ -25,7 +25,9 @@ type obedientNode struct {
 	builds     map[string]record.BuildOrder                           // as they were ordered last
 	removed    chan string                                            // templates
 	start      func(space.Route) (space.ExecutionState, *space.Error) // how a machine comes up
+	stop       func(space.Route) (space.ExecutionState, *space.Error) // how a machine ends
 	build      func(string) record.TemplateStatus
+	ordered    []nodesync.Order // about executions, in the order in which they came
 }
 
 func newObedientNode(n *nodesync.Node) *obedientNode {
@@ -34,6 +36,7 @@ func newObedientNode(n *nodesync.Node) *obedientNode {
 		defaults: map[string]record.Defaults{}, logs: map[string][]record.LogLine{}, builds: map[string]record.BuildOrder{},
 		removed: make(chan string, 100),
 		start:   func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
+		stop:    func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionStopped, nil },
 		build: func(string) record.TemplateStatus {
 			return record.TemplateStatus{State: record.TemplateReady, Digest: "sha256:00", Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
 		},
@@ -75,7 +78,13 @@ func (n *obedientNode) obey(a nodesync.Answer) {
 		n.logs[id] = slices.DeleteFunc(n.logs[id], func(l record.LogLine) bool { return l.Number <= number })
 	}
 	for _, o := range a.Orders {
+		if o.Route != (space.Route{}) {
+			n.ordered = append(n.ordered, o)
+		}
 		switch o.Kind {
+		case nodesync.StopExecution:
+			state, err := n.stop(o.Route)
+			n.executions[o.Route] = nodesync.ExecutionReport{Route: o.Route, State: state, Error: err, Since: time.Now()}
 		case nodesync.EnsureExecution:
 			state, err := n.start(o.Route)
 			n.executions[o.Route] = nodesync.ExecutionReport{Route: o.Route, State: state, Error: err, Since: time.Now()}

@@ -11,13 +11,20 @@ import (
 
 func renderSandbox(s record.Sandbox) gen.Sandbox {
 	return gen.Sandbox{
-		Id: s.ID, Template: s.TemplateName, State: gen.SandboxState(sandboxes.State(s.Desired, s.Execution.Observed)),
+		Id: s.ID, Template: s.TemplateName, State: gen.SandboxState(sandboxes.State(s)),
 		Execution: gen.Execution{
 			Id: s.Execution.Route.Execution, Epoch: int64(s.Execution.Route.Epoch), Node: s.Execution.Route.Placement.Node,
 		},
 		Vcpus: int(s.Shape.VCPUs), MemoryMb: s.Shape.MemoryMiB(), DiskMb: s.Shape.DiskMiB(), Metadata: s.Metadata,
-		Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Lifetime: renderLifetime(s.Lifetime), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
+}
+
+func renderLifetime(l *record.Lifetime) *gen.Lifetime {
+	if l == nil {
+		return nil
+	}
+	return &gen.Lifetime{Deadline: notZero(l.Deadline), OnExpiry: gen.LifetimeOnExpiry(l.OnExpiry)}
 }
 
 func renderTemplate(t record.Template) gen.Template {
@@ -46,10 +53,14 @@ func renderSession(s record.Session) gen.Session {
 	if !s.StartedAt.IsZero() {
 		state = gen.SessionStateStarted
 	}
-	return gen.Session{
+	out := gen.Session{
 		Id: s.ID, Sandbox: s.Sandbox, State: state, Argv: &s.Spec.Argv, Cwd: notEmpty(s.Spec.Cwd), User: notEmpty(s.Spec.User),
-		CreatedAt: s.CreatedAt.UTC(), StartedAt: notZero(s.StartedAt),
+		Execution: notEmpty(s.Execution), CreatedAt: s.CreatedAt.UTC(), StartedAt: notZero(s.StartedAt),
 	}
+	if tty := s.Spec.TTY; tty != (record.Terminal{}) {
+		out.Tty = &gen.TerminalSize{Rows: int(tty.Rows), Cols: int(tty.Cols)}
+	}
+	return out
 }
 
 func renderAttachment(a sessions.Attachment) gen.Attachment {

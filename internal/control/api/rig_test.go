@@ -16,7 +16,9 @@ import (
 
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/api"
+	"github.com/space-platform/space/internal/control/dataplane"
 	"github.com/space-platform/space/internal/control/events"
 	"github.com/space-platform/space/internal/control/keys"
 	"github.com/space-platform/space/internal/control/nodesync"
@@ -29,6 +31,7 @@ import (
 	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/pgtest"
 	"github.com/space-platform/space/internal/postgres"
 )
@@ -41,7 +44,10 @@ const nodeName = "test"
 type rig struct {
 	pool     *pgxpool.Pool
 	store    *postgres.Store
+	boxes    *sandboxes.Sandboxes
 	sessions *sessions.Sessions
+	access   *access.Access
+	parts    dataplane.Parts
 	bell     *wake.Bell
 	node     *obedientNode
 	url      string
@@ -52,14 +58,21 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	pool := pgtest.Pool(t)
-	store, bell := postgres.New(pool), new(wake.Bell)
+	store, bell := postgres.New(pool).Sealing(envelope.New([32]byte{1})), new(wake.Bell)
 	tpls := templates.New(store, bell, nodeName)
 	boxes := sandboxes.New(store, tpls, bell)
-	r := &rig{pool: pool, store: store, bell: bell, sessions: sessions.New(store, boxes, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, bell))}
+	ups := uploads.New(store, nodeName, "http://edge.test")
+	r := &rig{
+		pool: pool, store: store, bell: bell, boxes: boxes, sessions: sessions.New(store, boxes, tpls, bell, "http://edge.test"),
+		access: access.New(store, boxes, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, bell)),
+	}
+	r.parts = dataplane.Parts{
+		Access: r.access, Sessions: r.sessions, Creator: api.TokenSessions{Access: r.access, Sessions: r.sessions}, Templates: tpls, Uploads: ups,
+	}
 	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
 	r.serve(t, api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Uploads: uploads.New(store, nodeName, "http://edge.test"), Operations: operations.New(store, bell),
+		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Uploads: ups, Access: r.access, Meter: r.node.sync, Operations: operations.New(store, bell),
 		Database: store, Node: nodeName, Version: "test",
 	}))
 	r.key = r.bootstrap(t)

@@ -8,8 +8,9 @@ import (
 const (
 	// maxBody bounds the body of a request.
 	maxBody = 64 << 10
-	// maxSandboxBody bounds the body that creates a sandbox: all metadata that is allowed, however it's escaped.
-	maxSandboxBody = 512 << 10
+	// maxSandboxBody bounds the body that creates or updates a sandbox: all metadata that is allowed and 128 KiB of environment, however
+	// they're escaped.
+	maxSandboxBody = 2 << 20
 	// maxSessionBody bounds the body that creates a session: 1 MiB of stdin in base64, 128 KiB each of arguments and environment, however
 	// they're escaped.
 	maxSessionBody = 3 << 20
@@ -24,6 +25,7 @@ type route struct {
 	query []string         // the parameters that it takes
 	many  map[string]int   // how often a parameter may be given, if more than once
 	body  func() any       // a value of the body's type; nil if it takes none
+	bare  bool             // the body may be left out
 	limit int64            // of the body, in bytes
 }
 
@@ -40,6 +42,22 @@ var routes = map[string]route{
 	},
 	"GET /v1/sandboxes/{sandbox}":    {needs: space.PermissionReadSandboxes},
 	"DELETE /v1/sandboxes/{sandbox}": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"PATCH /v1/sandboxes/{sandbox}": {
+		needs: space.PermissionWriteSandboxes, body: func() any { return new(gen.SandboxUpdate) }, limit: maxSandboxBody,
+	},
+	"POST /v1/sandboxes/{sandbox}/stop":  {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/start": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"GET /v1/sandboxes/{sandbox}/tokens": {needs: space.PermissionReadSandboxes},
+	"POST /v1/sandboxes/{sandbox}/tokens": {
+		needs: space.PermissionGrantData, body: func() any { return new(gen.SandboxTokenCreate) }, bare: true, limit: maxBody,
+	},
+	"DELETE /v1/sandboxes/{sandbox}/tokens/{token}": {needs: space.PermissionGrantData},
+	"POST /v1/sandboxes/{sandbox}/file-urls": {
+		needs: space.PermissionGrantData, body: func() any { return new(gen.FileURLCreate) }, limit: maxBody,
+	},
+	"DELETE /v1/sandboxes/{sandbox}/file-urls": {needs: space.PermissionGrantData},
+	"GET /v1/sandboxes/{sandbox}/metrics":      {needs: space.PermissionReadSandboxes},
+	"GET /v1/sandboxes/{sandbox}/sessions":     {needs: space.PermissionReadSessions, query: page},
 	"POST /v1/sandboxes/{sandbox}/sessions": {
 		needs: space.PermissionWriteSessions, body: func() any { return new(gen.SessionCreate) }, limit: maxSessionBody,
 	},

@@ -18,8 +18,8 @@ type Recognizer interface {
 // Authenticate returns the key that a client presents; unauthenticated if it isn't one, is revoked or has expired. The error doesn't say
 // which. The lookup is by a hash of at least 160 random bits: what its time tells of the hash says nothing of the key.
 func Authenticate(ctx context.Context, store Recognizer, key string) (record.Key, error) {
-	if strings.HasPrefix(key, "spaceatt_") {
-		return record.Key{}, space.Errorf(space.CodeUnauthenticated, "an attachment token opens no management API: use an API key")
+	if strings.HasPrefix(key, "spaceatt_") || strings.HasPrefix(key, "spacesbx_") || strings.HasPrefix(key, "spaceupl_") {
+		return record.Key{}, space.Errorf(space.CodeUnauthenticated, "a token of the data plane opens no management API: use an API key")
 	}
 	if !keyRE.MatchString(key) {
 		return record.Key{}, invalid()

@@ -35,25 +35,24 @@ type decision struct {
 	report  Report
 	doubted map[string]bool
 	now     time.Time
+	busy    map[string]bool // executions that are reported to have a machine, or to be about to
 	plan    Plan
 }
 
 // executions compares whole routes: an execution that is reported with another epoch or placement isn't the one that is wanted.
 func (d *decision) executions(wanted []record.WantedExecution) {
 	reported := map[space.Route]ExecutionReport{}
+	d.busy = map[string]bool{}
 	for _, r := range d.report.Executions {
 		reported[r.Route] = r
+		d.busy[r.Route.Execution] = !ended(r.State)
 	}
 	known := map[space.Route]bool{}
 	for _, w := range wanted {
 		known[w.Route] = true
-		r, there := reported[w.Route]
-		switch {
-		case there && w.Wanted:
+		if r, there := reported[w.Route]; there {
 			d.present(w, r)
-		case there:
-			d.remove(w.Route)
-		case d.report.Complete:
+		} else if d.report.Complete {
 			d.absent(w)
 		}
 	}
@@ -64,35 +63,87 @@ func (d *decision) executions(wanted []record.WantedExecution) {
 	}
 }
 
-// present decides about an execution that is wanted and reported.
+// present decides about an execution that is known and reported.
 func (d *decision) present(w record.WantedExecution, r ExecutionReport) {
-	final := w.Recorded == space.ExecutionFailed || w.Recorded == space.ExecutionLost
+	switch w.Want {
+	case record.WantGone:
+		d.remove(w.Route)
+	case record.WantDisk:
+		d.quieten(w, r)
+	case record.WantRunning, record.WantStopped:
+		if ended(w.Recorded) {
+			d.afterEnd(w, r)
+		} else {
+			d.alive(w, r)
+		}
+	}
+}
+
+// alive decides about an execution whose end hasn't been told.
+func (d *decision) alive(w record.WantedExecution, r ExecutionReport) {
 	switch {
-	case final && (r.State == space.ExecutionRunning || r.State == space.ExecutionPending):
-		d.remove(w.Route) // its end has been told: it must not come back
-	case final:
-	case r.State == space.ExecutionPending:
-		d.order(ensure(w), true)
+	case r.State == space.ExecutionPending && w.Want == record.WantRunning:
+		d.ensure(w, true)
 	case r.State == space.ExecutionFailed && w.Recorded == space.ExecutionRunning:
 		d.see(w.Route, space.ExecutionLost, orLost(r.Error), r.Since) // it ran, so it's lost
-	case r.State != w.Recorded:
+	case r.State == space.ExecutionStopped && w.Want == record.WantRunning: // nobody has ordered it
+		d.see(w.Route, space.ExecutionLost, orEndedByItself(r.Error), r.Since)
+	case ended(r.State):
 		d.see(w.Route, r.State, endError(r), r.Since)
+	default: // it's there; that it runs may be news, and stopping it is another matter
+		if r.State == space.ExecutionRunning && w.Recorded != space.ExecutionRunning {
+			d.see(w.Route, r.State, nil, r.Since)
+		}
+		if w.Want == record.WantStopped {
+			d.quieten(w, r)
+		}
 	}
+}
+
+// afterEnd decides about an execution whose end has been told: it must not come back. Its disk may be all that is left of a sandbox.
+func (d *decision) afterEnd(w record.WantedExecution, r ExecutionReport) {
+	switch {
+	case w.Recorded == space.ExecutionFailed && !ended(r.State):
+		d.remove(w.Route)
+	case w.Recorded == space.ExecutionStopped && (r.State == space.ExecutionLost || r.State == space.ExecutionFailed):
+		d.see(w.Route, space.ExecutionLost, orLost(r.Error), r.Since) // its disk is gone
+	default:
+		d.quieten(w, r)
+	}
+}
+
+// quieten ends the machine of an execution of which only the disk is wanted, if there is one.
+func (d *decision) quieten(w record.WantedExecution, r ExecutionReport) {
+	if !ended(r.State) {
+		d.order(Order{Kind: StopExecution, Route: w.Route}, true)
+	}
+}
+
+// ended reports whether an execution in a state has no machine any more.
+func ended(s space.ExecutionState) bool {
+	return s == space.ExecutionFailed || s == space.ExecutionStopped || s == space.ExecutionLost || s == space.ExecutionGone
 }
 
 // absent decides about an execution that a complete report doesn't mention.
 func (d *decision) absent(w record.WantedExecution) {
 	switch {
-	case !w.Wanted:
+	case w.Want == record.WantGone:
 		if d.believed(w.Route.Execution) {
 			d.see(w.Route, space.ExecutionGone, nil, d.now)
 		}
+	case w.Want != record.WantRunning && w.Want != record.WantStopped:
 	case w.Recorded == space.ExecutionPending:
-		d.order(ensure(w), false)
+		d.ensure(w, false)
 	case w.Recorded == space.ExecutionRunning:
-		if d.believed(w.Route.Execution) {
-			d.see(w.Route, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "the node no longer has the sandbox's machine"), d.now)
-		}
+		d.lose(w, "the node no longer has the sandbox's machine")
+	case w.Recorded == space.ExecutionStopped:
+		d.lose(w, "the node no longer has the sandbox's disk")
+	}
+}
+
+func (d *decision) lose(w record.WantedExecution, why string) {
+	if d.believed(w.Route.Execution) {
+		d.see(w.Route, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "%s", why), d.now)
 	}
 }
 
@@ -121,8 +172,11 @@ func (d *decision) see(r space.Route, state space.ExecutionState, err *space.Err
 	d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{Route: r, State: state, Error: err, Since: since})
 }
 
-func ensure(w record.WantedExecution) Order {
-	return Order{Kind: EnsureExecution, Route: w.Route, Template: w.Template, Shape: w.Shape}
+// ensure orders an execution, unless the disk that it boots from is still another machine's.
+func (d *decision) ensure(w record.WantedExecution, repeat bool) {
+	if w.DiskOf == "" || !d.busy[w.DiskOf] {
+		d.order(Order{Kind: EnsureExecution, Route: w.Route, Template: w.Template, Shape: w.Shape, DiskOf: w.DiskOf}, repeat)
+	}
 }
 
 // endError is the typed error of a reported end; a node that gave none doesn't make it silent.
@@ -138,6 +192,13 @@ func endError(r ExecutionReport) *space.Error {
 	default:
 		return nil
 	}
+}
+
+func orEndedByItself(err *space.Error) *space.Error {
+	if err == nil {
+		return space.Errorf(space.CodeExecutionLost, "the sandbox's machine has ended by itself; its disk is kept, and the sandbox can be started from it")
+	}
+	return err
 }
 
 func orLost(err *space.Error) *space.Error {

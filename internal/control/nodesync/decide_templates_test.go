@@ -24,8 +24,8 @@ func reported(id string, state record.TemplateState, log ...record.LogLine) node
 // TestDecideRemovesTemplates has a node report what isn't wanted.
 func TestDecideRemovesTemplates(t *testing.T) {
 	remove := []nodesync.Order{{Kind: nodesync.RemoveTemplate, Template: "tpl_x"}}
-	using := func(wanted bool) []record.WantedExecution {
-		return []record.WantedExecution{{Route: newRoute(), Template: "tpl_x", Wanted: wanted, Recorded: space.ExecutionFailed}}
+	using := func(want record.Want) []record.WantedExecution {
+		return []record.WantedExecution{{Route: newRoute(), Template: "tpl_x", Want: want, Recorded: space.ExecutionFailed}}
 	}
 	for _, x := range []struct {
 		name   string
@@ -38,8 +38,8 @@ func TestDecideRemovesTemplates(t *testing.T) {
 		{"replaced after it failed", record.Wanted{}, record.TemplateFailed, remove},
 		{"wanted", record.Wanted{Templates: []record.WantedTemplate{{ID: "tpl_x"}}}, record.TemplateReady, nil},
 		{"wanted, and failed", record.Wanted{Templates: []record.WantedTemplate{{ID: "tpl_x", Recorded: record.TemplateStatus{State: record.TemplateFailed}}}}, record.TemplateFailed, nil},
-		{"deleted with a machine that is there", record.Wanted{Executions: using(true)}, record.TemplateReady, nil},
-		{"deleted with a machine that is going", record.Wanted{Executions: using(false)}, record.TemplateReady, nil},
+		{"deleted with a machine that is there", record.Wanted{Executions: using(record.WantRunning)}, record.TemplateReady, nil},
+		{"deleted with a machine that is going", record.Wanted{Executions: using(record.WantGone)}, record.TemplateReady, nil},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			p := nodesync.Decide(x.wanted, nodesync.Report{Templates: []nodesync.TemplateReport{reported("tpl_x", x.state)}}, nil, now)

@@ -21,10 +21,10 @@ func newRoute() space.Route {
 
 func TestDecideExecutions(t *testing.T) {
 	const none = space.ExecutionState("")
-	const ensure, remove = nodesync.EnsureExecution, nodesync.RemoveExecution
+	const ensure, remove, stop = nodesync.EnsureExecution, nodesync.RemoveExecution, nodesync.StopExecution
 	for _, x := range []struct {
 		name       string
-		wanted     bool
+		want       record.Want
 		recorded   space.ExecutionState
 		reported   space.ExecutionState // none: absent
 		incomplete bool
@@ -33,35 +33,60 @@ func TestDecideExecutions(t *testing.T) {
 		seen       space.ExecutionState
 		doubt      bool
 	}{
-		{name: "new", wanted: true, recorded: "pending", reported: none, order: ensure},
-		{name: "new, incomplete report", wanted: true, recorded: "pending", reported: none, incomplete: true},
-		{name: "the node is at work", wanted: true, recorded: "pending", reported: "pending", order: ensure},
-		{name: "comes to run", wanted: true, recorded: "pending", reported: "running", seen: "running"},
-		{name: "fails", wanted: true, recorded: "pending", reported: "failed", seen: "failed"},
-		{name: "was lost before it was seen", wanted: true, recorded: "pending", reported: "lost", seen: "lost"},
-		{name: "runs", wanted: true, recorded: "running", reported: "running"},
-		{name: "found again by a restarted host", wanted: true, recorded: "running", reported: "pending", order: ensure},
-		{name: "is lost", wanted: true, recorded: "running", reported: "lost", seen: "lost"},
-		{name: "ran, so it can't fail", wanted: true, recorded: "running", reported: "failed", seen: "lost"},
-		{name: "vanishes", wanted: true, recorded: "running", reported: none, doubt: true},
-		{name: "vanished", wanted: true, recorded: "running", reported: none, doubted: true, seen: "lost"},
-		{name: "absent from an incomplete report", wanted: true, recorded: "running", reported: none, incomplete: true, doubted: true},
-		{name: "stays lost", wanted: true, recorded: "lost", reported: "lost"},
-		{name: "stays lost without the node", wanted: true, recorded: "lost", reported: none},
-		{name: "comes back after its loss was told", wanted: true, recorded: "lost", reported: "running", order: remove},
-		{name: "comes back after it failed", wanted: true, recorded: "failed", reported: "pending", order: remove},
-		{name: "stays failed", wanted: true, recorded: "failed", reported: "failed"},
-		{name: "is to go", wanted: false, recorded: "running", reported: "running", order: remove},
-		{name: "is to go before it ran", wanted: false, recorded: "pending", reported: "pending", order: remove},
-		{name: "lost and to go", wanted: false, recorded: "lost", reported: "lost", order: remove},
-		{name: "going", wanted: false, recorded: "running", reported: none, doubt: true},
-		{name: "gone", wanted: false, recorded: "running", reported: none, doubted: true, seen: "gone"},
-		{name: "never came", wanted: false, recorded: "pending", reported: none, doubted: true, seen: "gone"},
-		{name: "going, incomplete report", wanted: false, recorded: "running", reported: none, incomplete: true, doubted: true},
+		{name: "new", want: "running", recorded: "pending", reported: none, order: ensure},
+		{name: "new, incomplete report", want: "running", recorded: "pending", reported: none, incomplete: true},
+		{name: "the node is at work", want: "running", recorded: "pending", reported: "pending", order: ensure},
+		{name: "comes to run", want: "running", recorded: "pending", reported: "running", seen: "running"},
+		{name: "fails", want: "running", recorded: "pending", reported: "failed", seen: "failed"},
+		{name: "was lost before it was seen", want: "running", recorded: "pending", reported: "lost", seen: "lost"},
+		{name: "runs", want: "running", recorded: "running", reported: "running"},
+		{name: "found again by a restarted host", want: "running", recorded: "running", reported: "pending", order: ensure},
+		{name: "is lost", want: "running", recorded: "running", reported: "lost", seen: "lost"},
+		{name: "ran, so it can't fail", want: "running", recorded: "running", reported: "failed", seen: "lost"},
+		{name: "vanishes", want: "running", recorded: "running", reported: none, doubt: true},
+		{name: "vanished", want: "running", recorded: "running", reported: none, doubted: true, seen: "lost"},
+		{name: "absent from an incomplete report", want: "running", recorded: "running", reported: none, incomplete: true, doubted: true},
+		{name: "stays lost", want: "running", recorded: "lost", reported: "lost"},
+		{name: "stays lost without the node", want: "running", recorded: "lost", reported: none},
+		{name: "comes back after its loss was told", want: "running", recorded: "lost", reported: "running", order: stop},
+		{name: "comes back while it's being found", want: "running", recorded: "lost", reported: "pending", order: stop},
+		{name: "stops by itself", want: "running", recorded: "running", reported: "stopped", seen: "lost"},
+		{name: "stays stopped", want: "running", recorded: "stopped", reported: "stopped"},
+		{name: "comes back after it stopped", want: "running", recorded: "stopped", reported: "running", order: stop},
+		{name: "is to stop", want: "stopped", recorded: "running", reported: "running", order: stop},
+		{name: "is to stop while it's being found", want: "stopped", recorded: "running", reported: "pending", order: stop},
+		{name: "is to stop before it was seen", want: "stopped", recorded: "pending", reported: "pending", order: stop},
+		{name: "stops", want: "stopped", recorded: "running", reported: "stopped", seen: "stopped"},
+		{name: "is stopped", want: "stopped", recorded: "stopped", reported: "stopped"},
+		{name: "dies over its stop", want: "stopped", recorded: "running", reported: "lost", seen: "lost"},
+		{name: "fails over its stop", want: "stopped", recorded: "running", reported: "failed", seen: "lost"},
+		{name: "vanishes over its stop", want: "stopped", recorded: "running", reported: none, doubt: true},
+		{name: "runs though it was stopped", want: "stopped", recorded: "stopped", reported: "running", order: stop},
+		{name: "its disk vanishes", want: "stopped", recorded: "stopped", reported: none, doubt: true},
+		{name: "its disk vanished", want: "stopped", recorded: "stopped", reported: none, doubted: true, seen: "lost"},
+		{name: "its disk is said to be gone", want: "stopped", recorded: "stopped", reported: "lost", seen: "lost"},
+		{name: "stopped, incomplete report", want: "stopped", recorded: "stopped", reported: none, incomplete: true, doubted: true},
+		{name: "lost and to be stopped", want: "stopped", recorded: "lost", reported: "lost"},
+		{name: "its disk is needed", want: "disk", recorded: "stopped", reported: "stopped"},
+		{name: "the disk of a lost one is needed", want: "disk", recorded: "lost", reported: "lost"},
+		{name: "runs while its disk is needed", want: "disk", recorded: "lost", reported: "running", order: stop},
+		{name: "its disk was needed and is gone", want: "disk", recorded: "stopped", reported: none, doubted: true},
+		{name: "stopped and to go", want: "gone", recorded: "stopped", reported: "stopped", order: remove},
+		{name: "stopped and gone", want: "gone", recorded: "stopped", reported: none, doubted: true, seen: "gone"},
+		{name: "nobody knows what is wanted", recorded: "running", reported: "running"},
+		{name: "comes back after it failed", want: "running", recorded: "failed", reported: "pending", order: remove},
+		{name: "stays failed", want: "running", recorded: "failed", reported: "failed"},
+		{name: "is to go", want: "gone", recorded: "running", reported: "running", order: remove},
+		{name: "is to go before it ran", want: "gone", recorded: "pending", reported: "pending", order: remove},
+		{name: "lost and to go", want: "gone", recorded: "lost", reported: "lost", order: remove},
+		{name: "going", want: "gone", recorded: "running", reported: none, doubt: true},
+		{name: "gone", want: "gone", recorded: "running", reported: none, doubted: true, seen: "gone"},
+		{name: "never came", want: "gone", recorded: "pending", reported: none, doubted: true, seen: "gone"},
+		{name: "going, incomplete report", want: "gone", recorded: "running", reported: none, incomplete: true, doubted: true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			route := newRoute()
-			wanted := record.Wanted{Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Wanted: x.wanted, Recorded: x.recorded}}}
+			wanted := record.Wanted{Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Want: x.want, Recorded: x.recorded}}}
 			report := nodesync.Report{Complete: !x.incomplete}
 			if x.reported != none {
 				report.Executions = []nodesync.ExecutionReport{{Route: route, State: x.reported, Since: now}}
@@ -101,7 +126,7 @@ func TestDecideComparesWholeRoutes(t *testing.T) {
 			route := newRoute()
 			other := route
 			change(&other)
-			wanted := record.Wanted{Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Wanted: true, Recorded: space.ExecutionPending}}}
+			wanted := record.Wanted{Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Want: record.WantRunning, Recorded: space.ExecutionPending}}}
 			report := nodesync.Report{Complete: true, Executions: []nodesync.ExecutionReport{{Route: other, State: space.ExecutionRunning}}}
 			p := nodesync.Decide(wanted, report, nil, now)
 			want := []nodesync.Order{{Kind: nodesync.EnsureExecution, Route: route, Template: "tpl_x"}, {Kind: nodesync.RemoveExecution, Route: other}}

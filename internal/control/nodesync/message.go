@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	space "github.com/space-platform/space"
@@ -54,8 +55,8 @@ func readExecution(m *controlv1.ExecutionReport) (ExecutionReport, error) {
 	if err != nil {
 		return ExecutionReport{}, err
 	}
-	out := ExecutionReport{Route: route, State: space.ExecutionState(m.State), Error: readError(m.Error), Since: readTime(m.Since)}
-	reportable := []space.ExecutionState{space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost}
+	out := ExecutionReport{Route: route, State: space.ExecutionState(m.State), Error: readError(m.Error), Since: readTime(m.Since), Figures: readFigures(m.Usage)}
+	reportable := []space.ExecutionState{space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionStopped, space.ExecutionLost}
 	if !slices.Contains(reportable, out.State) {
 		return ExecutionReport{}, space.Errorf(space.CodeInvalid, "execution %s is reported in the unknown state %q", route.Execution, space.Clip(m.State))
 	}
@@ -119,8 +120,10 @@ func writeOrder(o Order) *controlv1.Order {
 	switch o.Kind {
 	case EnsureExecution:
 		return &controlv1.Order{Order: &controlv1.Order_EnsureExecution{EnsureExecution: &controlv1.EnsureExecution{
-			Route: peer.RouteMessage(o.Route), Template: o.Template, Shape: writeShape(o.Shape),
+			Route: peer.RouteMessage(o.Route), Template: o.Template, Shape: writeShape(o.Shape), DiskOf: o.DiskOf,
 		}}}
+	case StopExecution:
+		return &controlv1.Order{Order: &controlv1.Order_StopExecution{StopExecution: &controlv1.StopExecution{Route: peer.RouteMessage(o.Route)}}}
 	case RemoveExecution:
 		return &controlv1.Order{Order: &controlv1.Order_RemoveExecution{RemoveExecution: &controlv1.RemoveExecution{Route: peer.RouteMessage(o.Route)}}}
 	case RemoveTemplate:
@@ -131,5 +134,12 @@ func writeOrder(o Order) *controlv1.Order {
 }
 
 func writeSpec(s record.Spec) *sessionv1.Spec {
-	return &sessionv1.Spec{Argv: s.Argv, Cwd: s.Cwd, Env: s.Env, User: s.User, Stdin: s.Stdin}
+	out := &sessionv1.Spec{Argv: s.Argv, Cwd: s.Cwd, Env: s.Env, User: s.User, Stdin: s.Stdin, OpenStdin: s.OpenStdin}
+	if s.TTY != (record.Terminal{}) {
+		out.Tty = &sessionv1.Terminal{Rows: s.TTY.Rows, Cols: s.TTY.Cols}
+	}
+	if s.Timeout > 0 {
+		out.Timeout = durationpb.New(s.Timeout)
+	}
+	return out
 }

@@ -42,6 +42,8 @@ type Node struct {
 	seenAt  time.Time       // when they were; zero: never by this process
 	doubted map[string]bool // by the last plan
 	sent    sent
+
+	figures figures
 }
 
 // NewNode returns the synchronization of the node of that name. It rings the operations that end and the sandboxes that change, and
@@ -63,6 +65,7 @@ func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duratio
 		return Answer{}, err
 	}
 	defer leave()
+	n.figures.take(report)
 	rung, stop := n.bell.Listen(wake.Node(n.name))
 	defer stop()
 	plan, err := n.observe(context.WithoutCancel(ctx), report) // what was said is true even if its speaker goes

@@ -112,7 +112,7 @@ func TestHangsUntilThereAreOrders(t *testing.T) {
 		b, route := newBubble(), newRoute()
 		done := b.start(t.Context(), empty(), time.Minute)
 		time.Sleep(time.Second) // the bubble's time
-		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionPending})
+		b.store.want(record.WantedExecution{Route: route, Want: record.WantRunning, Recorded: space.ExecutionPending})
 		b.bell.Ring(wake.Node("n"))
 		got := <-done
 		if got.err != nil || len(got.orders) != 1 || got.orders[0].Kind != nodesync.EnsureExecution || got.after != time.Second {
@@ -137,7 +137,7 @@ func TestMissedWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble()
 		done := b.start(t.Context(), empty(), time.Minute)
-		b.store.want(record.WantedExecution{Route: newRoute(), Wanted: true, Recorded: space.ExecutionPending})
+		b.store.want(record.WantedExecution{Route: newRoute(), Want: record.WantRunning, Recorded: space.ExecutionPending})
 		if got := <-done; got.err != nil || len(got.orders) != 1 || got.after > 2*time.Second {
 			t.Errorf("%+v", got)
 		}
@@ -174,7 +174,7 @@ func TestCallerGoesAway(t *testing.T) {
 func TestOrdersAreRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, route := newBubble(), newRoute()
-		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionPending})
+		b.store.want(record.WantedExecution{Route: route, Want: record.WantRunning, Recorded: space.ExecutionPending})
 		if got := b.call(t.Context(), empty(), time.Minute); got.after != 0 || len(got.orders) != 1 {
 			t.Errorf("at first: %+v", got)
 		}
@@ -192,7 +192,7 @@ func TestOrdersAreRepeated(t *testing.T) {
 func TestAbsenceIsAskedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, route := newBubble(), newRoute()
-		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionRunning})
+		b.store.want(record.WantedExecution{Route: route, Want: record.WantRunning, Recorded: space.ExecutionRunning})
 		news, stop := b.bell.Listen(route.Sandbox)
 		defer stop()
 		if got := b.call(t.Context(), empty(), time.Minute); got.err != nil || got.after != 0 || len(got.orders) > 0 {
@@ -221,7 +221,7 @@ func TestDeletedWhileItHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, route := newBubble(), newRoute()
 		done := b.start(t.Context(), empty(), time.Minute)
-		b.store.want(record.WantedExecution{Route: route, Recorded: space.ExecutionPending})
+		b.store.want(record.WantedExecution{Route: route, Want: record.WantGone, Recorded: space.ExecutionPending})
 		b.bell.Ring(wake.Node("n"))
 		if got := <-done; got.err != nil || got.after != 0 || len(got.orders) > 0 {
 			t.Errorf("%+v", got)
@@ -256,7 +256,7 @@ func TestNodeIsSeenNowAndThen(t *testing.T) {
 func TestStoreFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, route := newBubble(), newRoute()
-		b.store.want(record.WantedExecution{Route: route, Wanted: true, Recorded: space.ExecutionPending})
+		b.store.want(record.WantedExecution{Route: route, Want: record.WantRunning, Recorded: space.ExecutionPending})
 		b.store.fail(space.Errorf(space.CodeUnavailable, "away"))
 		if got := b.call(t.Context(), running(route), time.Minute); space.CodeOf(got.err) != space.CodeUnavailable {
 			t.Errorf("%+v", got)

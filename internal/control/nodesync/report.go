@@ -17,10 +17,11 @@ type Report struct {
 
 // ExecutionReport is one execution on a node. One that is gone is absent.
 type ExecutionReport struct {
-	Route space.Route
-	State space.ExecutionState
-	Error *space.Error // with failed and lost
-	Since time.Time
+	Route   space.Route
+	State   space.ExecutionState
+	Error   *space.Error // with failed and lost
+	Since   time.Time
+	Figures *record.Figures // the newest; nil: none, or not now
 }
 
 // TemplateReport is one template on a node, with lines of its log that weren't acknowledged yet.
@@ -35,6 +36,7 @@ type Order struct {
 	Route    space.Route  // of an execution
 	Template string       // tpl_…, of a template or of an execution to be
 	Shape    record.Shape // of an execution
+	DiskOf   string       // exe_…, of an execution to be: from whose disk it boots
 }
 
 // OrderKind is what an order says.
@@ -46,6 +48,7 @@ const (
 	RemoveExecution
 	EnsureTemplate
 	RemoveTemplate
+	StopExecution
 )
 
 // Answer is what a node is told.

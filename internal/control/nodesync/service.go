@@ -42,14 +42,20 @@ type Service struct {
 	node     *Node
 	resolver Resolver
 	peers    Peers
+	mux      *http.ServeMux
 }
 
 var _ controlv1connect.ControlServiceHandler = (*Service)(nil)
 
 // NewService returns the service of a node's synchronization and a resolver.
 func NewService(node *Node, resolver Resolver, peers Peers) *Service {
-	return &Service{node: node, resolver: resolver, peers: peers}
+	s := &Service{node: node, resolver: resolver, peers: peers, mux: http.NewServeMux()}
+	s.Mount(controlv1connect.NewControlServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
+	return s
 }
+
+// Mount serves another service on the same socket, which says itself which peer may call it. Call it before Serve.
+func (s *Service) Mount(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
 // Listen makes the unix socket that Serve serves, and lets nobody in but the peers.
 func (s *Service) Listen(socket string) (net.Listener, error) {
@@ -58,9 +64,7 @@ func (s *Service) Listen(socket string) (net.Listener, error) {
 
 // Serve serves a listener that Listen made until ctx ends.
 func (s *Service) Serve(ctx context.Context, l net.Listener) error {
-	mux := http.NewServeMux()
-	mux.Handle(controlv1connect.NewControlServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
-	return peer.Serve(ctx, l, mux)
+	return peer.Serve(ctx, l, s.mux)
 }
 
 func recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {

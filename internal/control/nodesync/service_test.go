@@ -59,7 +59,7 @@ const nobody = 65534
 func TestServiceSynchronizes(t *testing.T) {
 	route, tpl := newRoute(), space.NewID(space.PrefixTemplate)
 	store := &memory{wanted: record.Wanted{
-		Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Shape: record.Shape{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}, Wanted: true, Recorded: space.ExecutionPending}},
+		Executions: []record.WantedExecution{{Route: route, Template: "tpl_x", Shape: record.Shape{VCPUs: 1, MemoryBytes: 2, DiskBytes: 3}, Want: record.WantRunning, Recorded: space.ExecutionPending}},
 		Templates:  []record.WantedTemplate{{ID: tpl}},
 	}, builds: map[string]record.BuildOrder{tpl: {Template: tpl, Build: record.Build{Source: record.Source{Recipe: "mini"}}}}}
 	c := serve(t, store, fixedResolver{}, nodesync.Peers{Node: os.Geteuid(), Edge: nobody})

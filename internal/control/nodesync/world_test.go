@@ -1,49 +1,142 @@
 package nodesync_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/nodesync"
+	"github.com/space-platform/space/internal/control/operations"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
+	"github.com/space-platform/space/internal/control/wake"
 )
 
-// world is a control plane and a node whose messages are lost, late and repeated, and whose machines die.
+// world is a control plane and a node whose messages are lost, late and repeated, and whose machines die. The control plane's verbs are the
+// real ones, on a store that does what the real one does.
 type world struct {
-	rows    map[space.Route]*row
-	order   []space.Route // in which rows were made
+	sandboxes.Store
+	verbs *sandboxes.Sandboxes
+	boxes []*box
+	// order has the executions as they were made.
+	order   []space.Route
 	vms     map[space.Route]space.ExecutionState
-	ended   map[space.Route]bool // removed, lost or failed: the node never makes it again
+	ended   map[space.Route]bool // removed, or ended by itself: the node never makes it again
 	doubted map[string]bool
 	stale   nodesync.Report // one that may come late
 }
 
-// row is what the control plane has of a sandbox.
-type row struct {
-	desired  record.Desired
+// box is what the control plane has of a sandbox, and what a test remembers of it.
+type box struct {
+	record     record.Sandbox
+	executions []*execution
+	running    *record.Operation
+	shown      space.State
+	damaged    bool // a disk of it vanished by itself
+}
+
+// execution is what is recorded of one, and whether it ever ran.
+type execution struct {
+	route    space.Route
+	diskOf   string
 	recorded space.ExecutionState
-	shown    space.State
 	everUp   bool
 }
 
 func newWorld() *world {
-	return &world{rows: map[space.Route]*row{}, vms: map[space.Route]space.ExecutionState{}, ended: map[space.Route]bool{}}
+	w := &world{vms: map[space.Route]space.ExecutionState{}, ended: map[space.Route]bool{}}
+	w.verbs = sandboxes.New(w, nil, new(wake.Bell))
+	return w
 }
 
 func (w *world) create() {
-	r := newRoute()
-	w.rows[r] = &row{desired: record.DesiredRunning, recorded: space.ExecutionPending, shown: space.StateCreating}
+	b := &box{shown: space.StateCreating, running: &record.Operation{ID: space.NewID(space.PrefixOperation), Kind: record.CreateSandbox}}
+	b.record = record.Sandbox{Desired: record.DesiredRunning, Shape: record.Shape{VCPUs: 1, MemoryBytes: 1}}
+	w.add(b, newRoute(), "")
+	b.record.ID = b.record.Execution.Route.Sandbox
+	w.boxes = append(w.boxes, b)
+}
+
+func (w *world) add(b *box, r space.Route, diskOf string) {
+	b.executions = append(b.executions, &execution{route: r, diskOf: diskOf, recorded: space.ExecutionPending})
+	b.record.Execution = record.Execution{Route: r}
 	w.order = append(w.order, r)
+}
+
+// read is the sandbox as the store's query has it.
+func (b *box) read() record.Sandbox {
+	out := b.record
+	current := b.executions[len(b.executions)-1]
+	out.Execution = record.Execution{Route: current.route, Observed: current.recorded, DiskOf: current.diskOf}
+	out.Remains = false
+	for _, e := range b.executions[:len(b.executions)-1] {
+		out.Remains = out.Remains || e.recorded != space.ExecutionGone
+		if e.route.Execution == current.diskOf {
+			out.Execution.Disk = e.recorded
+		}
+	}
+	return out
+}
+
+// want is what the store's query wants of one of a sandbox's executions.
+func (b *box) want(e *execution) record.Want {
+	current := b.executions[len(b.executions)-1]
+	switch {
+	case b.record.Desired == record.DesiredDeleted:
+		return record.WantGone
+	case e == current:
+		return record.Want(b.record.Desired)
+	case e.route.Execution == current.diskOf && (current.recorded == space.ExecutionPending || current.recorded == space.ExecutionFailed):
+		return record.WantDisk
+	default:
+		return record.WantGone
+	}
+}
+
+func (w *world) find(r space.Route) (*box, *execution) {
+	for _, b := range w.boxes {
+		for _, e := range b.executions {
+			if e.route == r {
+				return b, e
+			}
+		}
+	}
+	panic(fmt.Sprintf("no execution %v", r))
+}
+
+// ChangeSandbox implements sandboxes.Store.
+func (w *world) ChangeSandbox(_ context.Context, _, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
+	for _, b := range w.boxes {
+		if b.record.ID != id {
+			continue
+		}
+		c, err := decide(record.Situation{Sandbox: b.read(), Running: b.running, Room: func() (record.Room, error) {
+			return record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1}}, nil
+		}})
+		if err != nil || c.Same != "" || c.Done {
+			return record.Changed{Operation: c.Same}, err
+		}
+		if b.running != nil && c.Supersede == nil {
+			return record.Changed{}, fmt.Errorf("%s begins while %s runs", c.Kind, b.running.Kind)
+		}
+		b.running = &record.Operation{ID: c.Operation, Kind: c.Kind}
+		b.record.Desired = c.Desired
+		if r := c.Execution.Route; r.Execution != "" {
+			w.add(b, r, c.Execution.DiskOf)
+		}
+		return record.Changed{Operation: c.Operation}, nil
+	}
+	return record.Changed{}, space.Errorf(space.CodeNotFound, "no")
 }
 
 func (w *world) wanted() record.Wanted {
 	var out record.Wanted
 	for _, r := range w.order {
-		if row := w.rows[r]; row.recorded != space.ExecutionGone {
-			out.Executions = append(out.Executions, record.WantedExecution{Route: r, Wanted: row.desired == record.DesiredRunning, Recorded: row.recorded})
+		if b, e := w.find(r); e.recorded != space.ExecutionGone {
+			out.Executions = append(out.Executions, record.WantedExecution{Route: r, DiskOf: e.diskOf, Want: b.want(e), Recorded: e.recorded})
 		}
 	}
 	return out
@@ -51,8 +144,8 @@ func (w *world) wanted() record.Wanted {
 
 func (w *world) report(complete bool) nodesync.Report {
 	out := nodesync.Report{Complete: complete}
-	for _, r := range w.order {
-		if s, there := w.vms[r]; there && (complete || r.Execution[4] < 'n') {
+	for i, r := range w.order {
+		if s, there := w.vms[r]; there && (complete || i%2 == 0) {
 			out.Executions = append(out.Executions, nodesync.ExecutionReport{Route: r, State: s})
 		}
 	}
@@ -67,100 +160,194 @@ func (w *world) exchange(t *rapid.T, report nodesync.Report, heard bool) nodesyn
 		w.see(t, e)
 	}
 	if heard {
-		w.obey(p.Orders)
+		w.obey(t, p.Orders)
 	}
 	return p
 }
 
-func (w *world) see(t *rapid.T, e record.ExecutionSeen) {
-	row := w.rows[e.Route]
-	if row.recorded != space.ExecutionPending && row.recorded != space.ExecutionRunning && e.State != space.ExecutionGone {
-		t.Fatalf("%s became %s: its end is final", row.recorded, e.State)
+// see records an observation as the store does.
+func (w *world) see(t *rapid.T, seen record.ExecutionSeen) {
+	b, e := w.find(seen.Route)
+	final := e.recorded == space.ExecutionFailed || e.recorded == space.ExecutionLost || e.recorded == space.ExecutionGone ||
+		e.recorded == space.ExecutionStopped && seen.State != space.ExecutionLost
+	if final && seen.State != space.ExecutionGone {
+		t.Fatalf("%s became %s: its end is final", e.recorded, seen.State)
 	}
-	if s := w.vms[e.Route]; e.State == space.ExecutionLost && (s == space.ExecutionRunning || s == space.ExecutionPending) {
+	if s := w.vms[seen.Route]; seen.State == space.ExecutionLost && (s == space.ExecutionRunning || s == space.ExecutionPending) {
 		t.Fatalf("a machine that is there was told lost")
 	}
-	row.recorded = e.State
-}
-
-func (w *world) obey(orders []nodesync.Order) {
-	for _, o := range orders {
-		_, there := w.vms[o.Route]
-		switch {
-		case o.Kind == nodesync.RemoveExecution:
-			delete(w.vms, o.Route)
-			w.ended[o.Route] = true
-		case !there && !w.ended[o.Route]:
-			w.vms[o.Route] = space.ExecutionPending
+	e.recorded = seen.State
+	switch {
+	case b.running == nil:
+	case seen.State == space.ExecutionGone:
+		if box := b.read(); b.running.Kind == record.DeleteSandbox && !box.Remains && box.Execution.Observed == space.ExecutionGone {
+			b.running = nil
+		}
+	case e == b.executions[len(b.executions)-1]:
+		if ended, _ := operations.Outcome(b.running.Kind, seen); ended {
+			b.running = nil
 		}
 	}
 }
 
-// move lets one machine that is in a state go to another; "" is to vanish.
+func (w *world) obey(t *rapid.T, orders []nodesync.Order) {
+	for _, o := range orders {
+		state, there := w.vms[o.Route]
+		switch {
+		case o.Kind == nodesync.RemoveExecution:
+			delete(w.vms, o.Route)
+			w.ended[o.Route] = true
+		case o.Kind == nodesync.StopExecution && (state == space.ExecutionRunning || state == space.ExecutionPending):
+			w.vms[o.Route], w.ended[o.Route] = space.ExecutionStopped, true
+		case o.Kind == nodesync.EnsureExecution && !there && w.ended[o.Route]:
+			w.vms[o.Route] = w.gone(o.Route) // and is told so again
+		case o.Kind == nodesync.EnsureExecution && !there:
+			w.vms[o.Route] = w.boot(t, o)
+		}
+	}
+}
+
+// gone is the end of an execution that the node has forgotten all of but that it ended.
+func (w *world) gone(r space.Route) space.ExecutionState {
+	if _, e := w.find(r); e.everUp {
+		return space.ExecutionLost
+	}
+	return space.ExecutionFailed
+}
+
+// boot is what becomes of an execution at first.
+func (w *world) boot(t *rapid.T, o nodesync.Order) space.ExecutionState {
+	if o.DiskOf == "" {
+		return space.ExecutionPending
+	}
+	for r, state := range w.vms {
+		if r.Execution != o.DiskOf {
+			continue
+		}
+		if r.Sandbox != o.Route.Sandbox || r.Epoch >= o.Route.Epoch {
+			t.Fatalf("%v boots from the disk of %v", o.Route, r)
+		}
+		if state != space.ExecutionStopped && state != space.ExecutionLost {
+			t.Fatalf("an execution boots from the disk of one that is %s", state)
+		}
+		return space.ExecutionPending
+	}
+	w.ended[o.Route] = true
+	return space.ExecutionFailed
+}
+
+// move lets one machine that is in a state go to another; "" is to vanish, disk and all.
 func (w *world) move(t *rapid.T, from, to space.ExecutionState) {
-	var there []space.Route
-	for _, r := range w.order {
+	var there []int
+	for i, r := range w.order {
 		if w.vms[r] == from {
-			there = append(there, r)
+			there = append(there, i)
 		}
 	}
 	if len(there) == 0 {
 		return
 	}
-	r := rapid.SampledFrom(there).Draw(t, "machine")
+	r := w.order[rapid.SampledFrom(there).Draw(t, "machine")]
+	b, e := w.find(r)
 	if to == space.ExecutionRunning {
-		w.rows[r].everUp = true
+		e.everUp = true
 	} else {
 		w.ended[r] = true
 	}
 	if to == "" {
+		b.damaged = b.damaged || from != space.ExecutionFailed
 		delete(w.vms, r)
 		return
 	}
 	w.vms[r] = to
 }
 
-// check holds what is shown to the vocabulary's table.
+// check holds what is shown to the vocabulary's table, and what is on the node to what must not be lost.
 func (w *world) check(t *rapid.T) {
-	for _, r := range w.order {
-		row := w.rows[r]
-		next := sandboxes.State(row.desired, row.recorded)
-		if next != row.shown && !row.shown.CanBecome(next) {
-			t.Fatalf("a sandbox went from %s to %s", row.shown, next)
+	for _, b := range w.boxes {
+		next := sandboxes.State(b.read())
+		if next != b.shown && !b.shown.CanBecome(next) {
+			t.Fatalf("a sandbox went from %s to %s", b.shown, next)
 		}
-		row.shown = next
-		if next == space.StateRunning && !row.everUp {
+		b.shown = next
+		current := b.executions[len(b.executions)-1]
+		if next == space.StateRunning && !current.everUp {
 			t.Fatal("a sandbox is shown running whose machine never ran")
+		}
+		if b.record.Desired != record.DesiredDeleted && !b.damaged && b.everUp() && !w.hasDisk(b) {
+			t.Fatalf("the disk of a sandbox that is %s is gone, though nothing happened to it", next)
 		}
 	}
 }
 
+func (b *box) everUp() bool {
+	for _, e := range b.executions {
+		if e.everUp {
+			return true
+		}
+	}
+	return false
+}
+
+// hasDisk reports whether a machine of a sandbox that has ever run is on the node, in whatever state: its disk is there.
+func (w *world) hasDisk(b *box) bool {
+	for _, e := range b.executions {
+		if _, there := w.vms[e.route]; there && e.everUp {
+			return true
+		}
+	}
+	return false
+}
+
 // settle lets everything arrive, and holds the outcome to what is wanted.
 func (w *world) settle(t *rapid.T) {
-	for range 6 {
+	for range 8 {
 		w.exchange(t, w.report(true), true)
 		for r, s := range w.vms {
 			if s == space.ExecutionPending {
-				w.vms[r], w.rows[r].everUp = space.ExecutionRunning, true
+				_, e := w.find(r)
+				w.vms[r], e.everUp = space.ExecutionRunning, true
 			}
 		}
 		w.check(t)
 	}
-	for _, r := range w.order {
-		row, vm := w.rows[r], w.vms[r]
-		switch {
-		case row.desired == record.DesiredDeleted && (row.shown != space.StateDeleted || vm != ""):
-			t.Fatalf("deleted, but shown %s with a machine that is %q", row.shown, vm)
-		case row.shown == space.StateRunning && vm != space.ExecutionRunning:
-			t.Fatalf("shown running with a machine that is %q", vm)
-		case row.shown == space.StateCreating && !w.ended[r]:
-			t.Fatal("still being created")
-		case (row.shown == space.StateLost || row.shown == space.StateFailed) && (vm == space.ExecutionRunning || vm == space.ExecutionPending):
-			t.Fatalf("shown %s with a machine that is %s", row.shown, vm)
+	for _, b := range w.boxes {
+		w.settled(t, b)
+	}
+	if p := w.exchange(t, w.report(true), true); len(p.Executions) > 0 || len(p.Orders) > 0 {
+		t.Fatalf("a settled world has news: %+v", p)
+	}
+}
+
+func (w *world) settled(t *rapid.T, b *box) {
+	if b.running != nil {
+		t.Fatalf("a settled sandbox that is %s has %s running", b.shown, b.running.Kind)
+	}
+	machines, left := 0, 0
+	for _, e := range b.executions {
+		switch state, there := w.vms[e.route]; {
+		case !there:
+		case state == space.ExecutionRunning || state == space.ExecutionPending:
+			machines, left = machines+1, left+1
+		default:
+			left++
 		}
 	}
-	if p := w.exchange(t, w.report(true), true); len(p.Executions) > 0 {
-		t.Fatalf("a settled world has news: %+v", p)
+	switch b.shown {
+	case space.StateRunning:
+		if machines != 1 || left != 1 {
+			t.Fatalf("running, with %d machines among %d executions", machines, left)
+		}
+	case space.StateDeleted:
+		if left > 0 {
+			t.Fatalf("deleted, but %d executions are left", left)
+		}
+	case space.StateStopped, space.StateLost, space.StateFailed:
+		if machines > 0 {
+			t.Fatalf("%s, with %d machines", b.shown, machines)
+		}
+	default:
+		t.Fatalf("settled in %s", b.shown)
 	}
 }
 
@@ -168,13 +355,22 @@ func TestWorld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		exchanged := false // a late report comes at most once between two fresh ones: calls take turns
+		verb := func(do func(context.Context, string, string) (string, error)) func(*rapid.T) {
+			return func(t *rapid.T) {
+				if len(w.boxes) == 0 {
+					return
+				}
+				b := w.boxes[rapid.IntRange(0, len(w.boxes)-1).Draw(t, "sandbox")]
+				if _, err := do(context.Background(), "prj", b.record.ID); err != nil && space.CodeOf(err) != space.CodeConflict {
+					t.Fatal(err)
+				}
+			}
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(*rapid.T) { w.create() },
-			"delete": func(t *rapid.T) {
-				if len(w.order) > 0 {
-					w.rows[rapid.SampledFrom(w.order).Draw(t, "sandbox")].desired = record.DesiredDeleted
-				}
-			},
+			"delete": verb(w.verbs.Delete),
+			"stop":   verb(w.verbs.Stop),
+			"start":  verb(w.verbs.Start),
 			"synchronize": func(t *rapid.T) {
 				w.stale = w.report(true)
 				w.exchange(t, w.stale, rapid.Bool().Draw(t, "heard"))
@@ -190,8 +386,10 @@ func TestWorld(t *testing.T) {
 			"comes up":          func(t *rapid.T) { w.move(t, space.ExecutionPending, space.ExecutionRunning) },
 			"fails":             func(t *rapid.T) { w.move(t, space.ExecutionPending, space.ExecutionFailed) },
 			"dies":              func(t *rapid.T) { w.move(t, space.ExecutionRunning, space.ExecutionLost) },
+			"powers off":        func(t *rapid.T) { w.move(t, space.ExecutionRunning, space.ExecutionStopped) },
 			"vanishes":          func(t *rapid.T) { w.move(t, space.ExecutionRunning, "") },
 			"is forgotten":      func(t *rapid.T) { w.move(t, space.ExecutionLost, "") },
+			"disk vanishes":     func(t *rapid.T) { w.move(t, space.ExecutionStopped, "") },
 			"failure forgotten": func(t *rapid.T) { w.move(t, space.ExecutionFailed, "") },
 			"":                  w.check,
 		})

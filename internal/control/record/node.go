@@ -26,13 +26,46 @@ type Node struct {
 	Connected      bool
 }
 
+// Want is what a node should do about an execution. One that isn't known gets nothing done.
+type Want string
+
+// What can be wanted.
+const (
+	WantRunning Want = "running"
+	WantStopped Want = "stopped" // its machine should end, its disk be kept
+	WantDisk    Want = "disk"    // the same, until the execution that boots from it has run
+	WantGone    Want = "gone"
+)
+
 // WantedExecution is an execution that a node should have, or should no longer have, and what was recorded of it.
 type WantedExecution struct {
 	Route    space.Route
 	Template string // tpl_…
 	Shape    Shape
-	Wanted   bool                 // false: it should go
+	DiskOf   string // the execution from whose disk it boots; empty: it's made from the template
+	Want     Want
 	Recorded space.ExecutionState // the newest observation that was written
+}
+
+// Figures is what an execution takes, as its node measured it, and what its guest says of itself.
+type Figures struct {
+	At            time.Time
+	CPUSeconds    float64 // of host CPU since the execution began
+	MemoryBytes   uint64  // resident on the host
+	DiskBytes     uint64  // on the host's volume beyond the template
+	ReceivedBytes uint64
+	SentBytes     uint64
+	Guest         *GuestFigures // nil while the guest doesn't answer
+}
+
+// GuestFigures is what a guest says of itself.
+type GuestFigures struct {
+	MemoryTotalBytes uint64
+	MemoryUsedBytes  uint64
+	DiskTotalBytes   uint64
+	DiskUsedBytes    uint64
+	Processes        uint32
+	Load             float64 // one minute's average
 }
 
 // Wanted is all that a node should have.

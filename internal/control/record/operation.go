@@ -13,6 +13,8 @@ type OperationKind string
 const (
 	CreateSandbox OperationKind = "create_sandbox"
 	DeleteSandbox OperationKind = "delete_sandbox"
+	StopSandbox   OperationKind = "stop_sandbox"
+	StartSandbox  OperationKind = "start_sandbox"
 	BuildTemplate OperationKind = "build_template"
 )
 
@@ -32,7 +34,7 @@ type Operation struct {
 	Project   string
 	Kind      OperationKind
 	Status    OperationStatus
-	Sandbox   string       // of create_sandbox and delete_sandbox
+	Sandbox   string       // of all but build_template
 	Template  string       // of build_template
 	Error     *space.Error // of a failed one
 	CreatedAt time.Time

@@ -12,6 +12,7 @@ type Desired string
 // What can be desired.
 const (
 	DesiredRunning Desired = "running"
+	DesiredStopped Desired = "stopped"
 	DesiredDeleted Desired = "deleted"
 )
 
@@ -25,16 +26,35 @@ type Sandbox struct {
 	Revision     int64 // grows with each change of what is desired
 	Shape        Shape
 	Metadata     map[string]string
+	Lifetime     *Lifetime // nil: it lives until it's deleted
 	Execution    Execution // the current one
+	Remains      bool      // whether an earlier execution isn't gone
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the newest change, desired or seen
+}
+
+// Expiry is what happens to a sandbox at its deadline.
+type Expiry string
+
+// What can happen at a deadline.
+const (
+	ExpiryDelete Expiry = "delete"
+	ExpiryStop   Expiry = "stop"
+)
+
+// Lifetime is how long a sandbox lives, by the control plane's clock, and what happens then. Once its action is taken it's over.
+type Lifetime struct {
+	Deadline time.Time
+	OnExpiry Expiry
 }
 
 // Execution is one incarnation of a sandbox's machine.
 type Execution struct {
 	Route    space.Route
 	Observed space.ExecutionState
-	Error    *space.Error // with failed and lost
+	Error    *space.Error         // with failed and lost
+	DiskOf   string               // the execution from whose disk it boots; empty: it's made from the template
+	Disk     space.ExecutionState // of that execution
 }
 
 // NewSandbox is the intent that a create writes.
@@ -45,7 +65,70 @@ type NewSandbox struct {
 	Template  string // tpl_…
 	Shape     Shape
 	Metadata  map[string]string
+	Env       map[string]string
+	Lifetime  *Lifetime
 	Request   Request
+}
+
+// Update is what changes of a sandbox without its machine's doing; nil leaves it as it is.
+type Update struct {
+	Metadata map[string]string
+	Env      map[string]string
+	Lifetime *Lifetime
+	Forever  bool // the lifetime is removed
+}
+
+// Change is what a verb writes of a sandbox.
+type Change struct {
+	// Same is the operation that is under way already; nothing else is written.
+	Same string
+	// Kind is the operation that begins.
+	Kind OperationKind
+	// Done says that there's nothing to do: the answer is the newest operation of the kind that has succeeded, or one that ends as it begins.
+	Done bool
+	// Operation is the id of the operation that begins.
+	Operation string
+	Desired   Desired
+	// Execution is the new current one; its route is empty if the current one stays.
+	Execution Execution
+	// Supersede ends the operation that runs, with this error.
+	Supersede *space.Error
+	// DropLifetime ends the lifetime.
+	DropLifetime bool
+}
+
+// Changed is what came of a change.
+type Changed struct {
+	Operation string   // to answer with
+	Node      string   // that must act
+	Ended     []string // operations that were superseded
+}
+
+// Situation is what a verb decides by. It doesn't change until the verb's intent is written.
+type Situation struct {
+	Sandbox Sandbox
+	Running *Operation // with id and kind; nil if none runs
+	// Room is what the sandbox's node has, and an error if the project's quota has no room for the machine. Nobody else places one meanwhile.
+	Room func() (Room, error)
+}
+
+// Room is what a node has, and what the machines take that run there or are about to.
+type Room struct {
+	Facts Facts // zero if the node has never called
+	Load  Load
+}
+
+// Load is what machines take together.
+type Load struct {
+	VCPUs       uint64
+	MemoryBytes uint64
+}
+
+// Expiring is a sandbox with a deadline.
+type Expiring struct {
+	ID       string
+	Project  string
+	Lifetime Lifetime
 }
 
 // Position is a place in the list of sandboxes, which is ordered newest first. The zero value is before the first.
@@ -64,4 +147,6 @@ type SandboxFilter struct {
 type SandboxCondition struct {
 	Desired  Desired
 	Observed space.ExecutionState
+	Disk     space.ExecutionState // empty: its execution is made from the template
+	Remains  bool
 }

@@ -9,7 +9,14 @@ type Spec struct {
 	Env   map[string]string
 	User  string // empty: the template's default user
 	Stdin []byte
+
+	OpenStdin bool          // it takes more than Stdin, until it's closed
+	TTY       Terminal      // zero: none
+	Timeout   time.Duration // zero: none
 }
+
+// Terminal is the size of a terminal.
+type Terminal struct{ Rows, Cols uint32 }
 
 // Session is one command in a sandbox.
 type Session struct {
@@ -21,7 +28,7 @@ type Session struct {
 	StartedAt time.Time // of the first attach; zero before
 }
 
-// TokenHash is the SHA-256 of an attachment token.
+// TokenHash is the SHA-256 of an attachment token or a sandbox token.
 type TokenHash [32]byte
 
 // NewSession is the intent that a session's creation writes.
@@ -41,7 +48,8 @@ type Attachment struct {
 	ExpiresAt time.Time
 }
 
-// Target is what an attachment token opens: the session, and its sandbox with the current execution.
+// Target is what a token opens: a session, and its sandbox with the current execution. A sandbox token that was asked for something else
+// than a session of its sandbox has none.
 type Target struct {
 	Session   Session // with its whole spec
 	Sandbox   string
@@ -49,4 +57,32 @@ type Target struct {
 	Execution Execution // the sandbox's current one
 	Expired   bool
 	Revoked   bool
+}
+
+// SandboxToken is an issued sandbox token, without the secret.
+type SandboxToken struct {
+	ID        string
+	Sandbox   string
+	Name      string // empty: none
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// NewSandboxToken is a sandbox token to be stored.
+type NewSandboxToken struct {
+	ID      string
+	Project string
+	Sandbox string
+	Name    string
+	Hash    TokenHash
+	Life    time.Duration
+	Request Request
+}
+
+// Bearer is whom a sandbox token stands for.
+type Bearer struct {
+	Project string
+	Sandbox string
+	Expired bool
+	Revoked bool
 }

@@ -2,18 +2,22 @@ package sandboxes
 
 import (
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 )
 
 // The limits of a create request, as openapi.yaml states them.
 const (
-	maxTemplateName  = 64
-	maxVCPUs         = 64
+	maxTemplateName  = 130
+	maxVCPUs         = 32
 	minMemoryMiB     = 64
-	maxMemoryMiB     = 1 << 20
+	maxMemoryMiB     = 1 << 18
+	minDiskMiB       = 64
+	maxDiskMiB       = 1 << 20
 	maxMetadata      = 32
 	maxMetadataName  = 64
 	maxMetadataValue = 1024
@@ -24,7 +28,24 @@ type Create struct {
 	Template  string // name or id
 	VCPUs     *int   // nil: the template's
 	MemoryMiB *int   // nil: the template's
+	DiskMiB   *int   // nil: the template's
 	Metadata  map[string]string
+	Env       map[string]string // of its sessions, below their own
+	Lifetime  *Lifetime         // nil: until it's deleted
+}
+
+// shape is the size of the machine that is asked for, of a template.
+func (c Create) shape(t record.Shape) record.Shape {
+	if c.VCPUs != nil {
+		t.VCPUs = uint32(*c.VCPUs)
+	}
+	if c.MemoryMiB != nil {
+		t.MemoryBytes = uint64(*c.MemoryMiB) * record.MiB
+	}
+	if c.DiskMiB != nil {
+		t.DiskBytes = uint64(*c.DiskMiB) * record.MiB
+	}
+	return t
 }
 
 // Check refuses a request that is wrong whatever the state of the platform; the error names the field and its limit.
@@ -41,7 +62,17 @@ func (c Create) Check() error {
 	if err := within("memory_mb", c.MemoryMiB, minMemoryMiB, maxMemoryMiB, " MiB"); err != nil {
 		return err
 	}
-	return checkMetadata(c.Metadata)
+	if err := within("disk_mb", c.DiskMiB, minDiskMiB, maxDiskMiB, " MiB"); err != nil {
+		return err
+	}
+	if err := checkMetadata(c.Metadata); err != nil {
+		return err
+	}
+	if err := program.CheckEnv("env", c.Env); err != nil {
+		return err
+	}
+	_, err := c.Lifetime.at(time.Now())
+	return err
 }
 
 func within(field string, n *int, least, most int, unit string) error {
@@ -77,8 +108,10 @@ func checkTemplate(c Create, t record.Template) error {
 	case record.TemplateFailed:
 		return space.Errorf(space.CodeTemplateNotReady, "the build of template %s failed: build it anew with POST /v1/templates", t.Name)
 	}
-	if c.VCPUs != nil && *c.VCPUs != int(t.Shape.VCPUs) || c.MemoryMiB != nil && *c.MemoryMiB != t.Shape.MemoryMiB() {
-		return space.Errorf(space.CodeShapeUnavailable, "template %s has a snapshot of %s only: leave vcpus and memory_mb out", t.Name, t.Shape)
+	if c.shape(t.Shape).DiskBytes < t.Shape.DiskBytes {
+		e := space.Errorf(space.CodeShapeUnavailable, "is %d MiB: template %s has a disk of %d MiB, and a sandbox has at least as much", *c.DiskMiB, t.Name, t.Shape.DiskMiB())
+		e.Field = "disk_mb"
+		return e
 	}
 	return nil
 }

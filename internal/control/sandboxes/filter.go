@@ -31,10 +31,27 @@ func (f Filter) check() error {
 // record is the filter in the store's words.
 func (f Filter) record() record.SandboxFilter {
 	out := record.SandboxFilter{Metadata: orEmpty(f.Metadata)}
-	for _, desired := range []record.Desired{record.DesiredRunning, record.DesiredDeleted} {
+	for _, c := range conditions() {
+		box := record.Sandbox{Desired: c.Desired, Remains: c.Remains, Execution: record.Execution{Observed: c.Observed, Disk: c.Disk}}
+		if c.Disk != "" {
+			box.Execution.DiskOf = "another one"
+		}
+		if f.wants(State(box)) {
+			out.Conditions = append(out.Conditions, c)
+		}
+	}
+	return out
+}
+
+// conditions are all that a state can be made of.
+func conditions() []record.SandboxCondition {
+	var out []record.SandboxCondition
+	for _, desired := range []record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted} {
 		for _, observed := range space.ExecutionStates() {
-			if f.wants(State(desired, observed)) {
-				out.Conditions = append(out.Conditions, record.SandboxCondition{Desired: desired, Observed: observed})
+			for _, disk := range append([]space.ExecutionState{""}, space.ExecutionStates()...) {
+				for _, remains := range []bool{false, true} {
+					out = append(out, record.SandboxCondition{Desired: desired, Observed: observed, Disk: disk, Remains: remains})
+				}
 			}
 		}
 	}

@@ -1,11 +1,13 @@
-// Package sandboxes has what a project can do with its sandboxes: create, get, list, delete. It alone writes what is desired of one;
-// what became of that is its node's to say. A mutation writes its intent in one transaction and then wakes the node.
+// Package sandboxes has what a project can do with its sandboxes: create, get, list, update, stop, start, delete. It alone writes what is
+// desired of one; what became of that is its node's to say. A mutation writes its intent in one transaction and then wakes the node.
 package sandboxes
 
 import (
 	"context"
+	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/placement"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/wake"
 )
@@ -15,9 +17,11 @@ const MaxPage = 100
 
 // Store keeps what is desired of sandboxes.
 type Store interface {
-	CreateSandbox(ctx context.Context, n record.NewSandbox) (operation string, err error)
-	DeleteSandbox(ctx context.Context, project, id string) (operation, node string, err error)
+	CreateSandbox(ctx context.Context, n record.NewSandbox, admit func(record.Room) error) (operation string, err error)
+	ChangeSandbox(ctx context.Context, project, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error)
+	UpdateSandbox(ctx context.Context, project, id string, u record.Update) error
 	Sandbox(ctx context.Context, project, id string) (record.Sandbox, error)
+	SandboxEnv(ctx context.Context, project, id string) (map[string]string, error)
 	Sandboxes(ctx context.Context, project string, f record.SandboxFilter, after record.Position, limit int) ([]record.Sandbox, error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
 }
@@ -54,25 +58,29 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	if err := checkTemplate(c, t); err != nil {
 		return "", err
 	}
-	n := intent(project, c, t, r)
-	operation, err = s.store.CreateSandbox(ctx, n)
+	n, err := intent(project, c, t, r, time.Now())
 	if err != nil {
 		return "", err
 	}
-	s.bell.Ring(wake.Node(t.Node))
+	operation, err = s.store.CreateSandbox(ctx, n, func(room record.Room) error { return placement.Check(room, n.Shape) })
+	if err != nil {
+		return "", err
+	}
+	s.bell.Ring(wake.Node(t.Node), wake.Deadlines)
 	return operation, nil
 }
 
-// intent is the record of a new sandbox. A snapshot is on the node that made it, so that is where the sandbox goes.
-func intent(project string, c Create, t record.Template, r record.Request) record.NewSandbox {
+// intent is the record of a new sandbox. A template is on the node that made it, so that is where the sandbox goes.
+func intent(project string, c Create, t record.Template, r record.Request, now time.Time) (record.NewSandbox, error) {
+	lifetime, err := c.Lifetime.at(now)
 	return record.NewSandbox{
 		Route: space.Route{
 			Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
 			Placement: space.Placement{Kind: space.PlacementNode, Node: t.Node},
 		},
-		Operation: space.NewID(space.PrefixOperation), Project: project, Template: t.ID, Shape: t.Shape,
-		Metadata: orEmpty(c.Metadata), Request: r,
-	}
+		Operation: space.NewID(space.PrefixOperation), Project: project, Template: t.ID, Shape: c.shape(t.Shape),
+		Metadata: orEmpty(c.Metadata), Env: c.Env, Lifetime: lifetime, Request: r,
+	}, err
 }
 
 func orEmpty(m map[string]string) map[string]string {
@@ -90,6 +98,14 @@ func (s *Sandboxes) Get(ctx context.Context, project, id string) (record.Sandbox
 	return s.store.Sandbox(ctx, project, id)
 }
 
+// Env returns the environment that a project's sandbox gives its sessions. It may hold secrets.
+func (s *Sandboxes) Env(ctx context.Context, project, id string) (map[string]string, error) {
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	return s.store.SandboxEnv(ctx, project, id)
+}
+
 // List returns a page of a project's sandboxes that pass the filter behind a position, newest first, and the position behind the page;
 // the zero one after the last page.
 func (s *Sandboxes) List(ctx context.Context, project string, f Filter, after record.Position, limit int) ([]record.Sandbox, record.Position, error) {
@@ -103,19 +119,6 @@ func (s *Sandboxes) List(ctx context.Context, project string, f Filter, after re
 	}
 	last := rows[limit-1]
 	return rows[:limit], record.Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil
-}
-
-// Delete writes that a sandbox is to go, in whatever state it is, and returns the operation; repeated, the same one.
-func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation string, err error) {
-	if err := checkID(id); err != nil {
-		return "", err
-	}
-	operation, node, err := s.store.DeleteSandbox(ctx, project, id)
-	if err != nil {
-		return "", err
-	}
-	s.bell.Ring(wake.Node(node), id)
-	return operation, nil
 }
 
 // checkID keeps what can't be an id from the store; such a sandbox doesn't exist.

@@ -3,60 +3,42 @@ package sandboxes_test
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
 )
 
-// next is what may be recorded of an execution after what, as the store enforces it.
-var next = map[space.ExecutionState][]space.ExecutionState{
-	space.ExecutionPending: {space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost},
-	space.ExecutionRunning: {space.ExecutionLost},
-	space.ExecutionFailed:  {},
-	space.ExecutionLost:    {},
-	space.ExecutionGone:    {},
-}
-
-// TestStatesFollowTheTable walks through what can happen to a sandbox and holds what is shown to the vocabulary's transitions.
-func TestStatesFollowTheTable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		desired, observed := record.DesiredRunning, space.ExecutionPending
-		shown := sandboxes.State(desired, observed)
-		for range 6 {
-			options := next[observed]
-			switch {
-			case desired == record.DesiredRunning && rapid.Bool().Draw(t, "delete"):
-				desired = record.DesiredDeleted
-			case desired == record.DesiredDeleted && rapid.Bool().Draw(t, "gone"):
-				observed = space.ExecutionGone
-			case len(options) > 0:
-				observed = rapid.SampledFrom(options).Draw(t, "observed")
-			}
-			now := sandboxes.State(desired, observed)
-			if now != shown && !shown.CanBecome(now) {
-				t.Fatalf("%s became %s", shown, now)
-			}
-			shown = now
-		}
-	})
-}
-
+// TestState is the whole function; nodesync's world walks through it and holds its steps to the vocabulary's transitions.
 func TestState(t *testing.T) {
-	for observed, want := range map[space.ExecutionState]space.State{
-		space.ExecutionPending: space.StateCreating, space.ExecutionRunning: space.StateRunning, space.ExecutionFailed: space.StateFailed,
-		space.ExecutionLost: space.StateLost, space.ExecutionGone: space.StateLost,
+	const none = space.ExecutionState("")
+	for _, x := range []struct {
+		desired  record.Desired
+		disk     space.ExecutionState // of the execution that it boots from; none: from the template
+		observed map[space.ExecutionState]space.State
+	}{
+		{record.DesiredRunning, none, map[space.ExecutionState]space.State{
+			"pending": "creating", "running": "running", "failed": "failed", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
+		{record.DesiredRunning, "stopped", map[space.ExecutionState]space.State{
+			"pending": "starting", "running": "running", "failed": "stopped", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
+		{record.DesiredRunning, "lost", map[space.ExecutionState]space.State{
+			"pending": "starting", "running": "running", "failed": "lost", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
+		{record.DesiredRunning, "gone", map[space.ExecutionState]space.State{"running": "running", "lost": "lost"}},
+		{record.DesiredStopped, none, map[space.ExecutionState]space.State{
+			"running": "stopping", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
+		{record.DesiredDeleted, none, map[space.ExecutionState]space.State{
+			"pending": "deleting", "running": "deleting", "failed": "deleting", "stopped": "deleting", "lost": "deleting", "gone": "deleted"}},
 	} {
-		if got := sandboxes.State(record.DesiredRunning, observed); got != want {
-			t.Errorf("%s while it's wanted: %s, want %s", observed, got, want)
+		for observed, want := range x.observed {
+			box := record.Sandbox{Desired: x.desired, Execution: record.Execution{Observed: observed, Disk: x.disk}}
+			if x.disk != none {
+				box.Execution.DiskOf = "exe_1"
+			}
+			if got := sandboxes.State(box); got != want {
+				t.Errorf("desired %s, observed %s, booting from a disk that is %q: %s, want %s", x.desired, observed, x.disk, got, want)
+			}
 		}
-		want := space.StateDeleting
-		if observed == space.ExecutionGone {
-			want = space.StateDeleted
-		}
-		if got := sandboxes.State(record.DesiredDeleted, observed); got != want {
-			t.Errorf("%s while it's to go: %s, want %s", observed, got, want)
-		}
+	}
+	if got := sandboxes.State(record.Sandbox{Desired: record.DesiredDeleted, Remains: true, Execution: record.Execution{Observed: space.ExecutionGone}}); got != space.StateDeleting {
+		t.Errorf("deleted, while an earlier execution remains: %s", got)
 	}
 }

@@ -1,6 +1,8 @@
 package sessions
 
 import (
+	"time"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
@@ -11,6 +13,8 @@ const (
 	maxArgs      = 4096
 	maxArgsBytes = 128 << 10 // of all arguments with their terminators
 	maxStdin     = 1 << 20
+	maxTerminal  = 1000   // rows and columns
+	maxTimeout   = 604800 // seconds: a week
 )
 
 // Create is what a client asks for. Exactly one of Argv and Shell is given.
@@ -21,9 +25,17 @@ type Create struct {
 	Env   map[string]string
 	User  string
 	Stdin []byte
+
+	OpenStdin      bool
+	TTY            *Terminal
+	TimeoutSeconds *int
 }
 
-// Spec checks a request and returns what the session runs. The error names the field and its limit.
+// Terminal is the size of a terminal, as it's asked for.
+type Terminal struct{ Rows, Cols int }
+
+// Spec checks a request and returns what the session runs, by itself: without what its sandbox and its template add. The error names the
+// field and its limit.
 func (c Create) Spec() (record.Spec, error) {
 	argv, err := c.argv()
 	if err != nil {
@@ -38,14 +50,38 @@ func (c Create) Spec() (record.Spec, error) {
 	if err := program.CheckUser("user", c.User); err != nil {
 		return record.Spec{}, err
 	}
+	if err := c.checkConduct(); err != nil {
+		return record.Spec{}, err
+	}
 	if len(c.Stdin) > maxStdin {
 		return record.Spec{}, space.FieldErrorf("stdin", "has %d bytes: at most %d (1 MiB) are allowed", len(c.Stdin), maxStdin)
 	}
-	env := c.Env
-	if env == nil {
-		env = map[string]string{}
+	out := record.Spec{Argv: argv, Cwd: c.Cwd, Env: c.Env, User: c.User, Stdin: c.Stdin, OpenStdin: c.OpenStdin}
+	if c.TTY != nil {
+		out.TTY, out.OpenStdin = record.Terminal{Rows: uint32(c.TTY.Rows), Cols: uint32(c.TTY.Cols)}, true
 	}
-	return record.Spec{Argv: argv, Cwd: c.Cwd, Env: env, User: c.User, Stdin: c.Stdin}, nil
+	if c.TimeoutSeconds != nil {
+		out.Timeout = time.Duration(*c.TimeoutSeconds) * time.Second
+	}
+	return out, nil
+}
+
+// checkConduct checks the terminal's size and the timeout.
+func (c Create) checkConduct() error {
+	if t := c.TTY; t != nil {
+		for _, x := range []struct {
+			field string
+			n     int
+		}{{"tty.rows", t.Rows}, {"tty.cols", t.Cols}} {
+			if x.n < 1 || x.n > maxTerminal {
+				return space.FieldErrorf(x.field, "is %d: it must be 1 to %d", x.n, maxTerminal)
+			}
+		}
+	}
+	if n := c.TimeoutSeconds; n != nil && (*n < 1 || *n > maxTimeout) {
+		return space.FieldErrorf("timeout_seconds", "is %d: it must be 1 to %d", *n, maxTimeout)
+	}
+	return nil
 }
 
 func (c Create) argv() ([]string, error) {

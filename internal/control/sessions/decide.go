@@ -18,27 +18,44 @@ const (
 func decide(t record.Target, session string) (step, error) {
 	switch {
 	case t.Revoked:
-		return 0, space.Errorf(space.CodeUnauthenticated, "the attachment token isn't valid")
+		return 0, space.Errorf(space.CodeUnauthenticated, "the token isn't valid")
 	case t.Session.ID != session:
-		return 0, space.Errorf(space.CodeForbidden, "the attachment token doesn't open this session")
+		return 0, space.Errorf(space.CodeForbidden, "the token doesn't open this session")
 	case t.Expired:
-		return 0, space.Errorf(space.CodeTokenExpired, "the attachment token has expired: create another attachment of the session")
+		return 0, space.Errorf(space.CodeTokenExpired, "the token has expired: create another one")
 	case t.Session.Execution != "" && t.Session.Execution != t.Execution.Route.Execution:
 		return 0, space.Errorf(space.CodeSessionLost, "the session's execution is gone; the sandbox runs in another one: create a new session")
 	case t.Desired == record.DesiredDeleted:
 		return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s is deleted", t.Sandbox)
 	}
+	return decideRunning(t)
+}
+
+// decideRunning decides by the machine of a sandbox that isn't to go.
+func decideRunning(t record.Target) (step, error) {
+	begun := t.Session.Execution != ""
 	switch t.Execution.Observed {
 	case space.ExecutionRunning:
-		if t.Session.Execution == "" {
-			return stepFix, nil
+		switch {
+		case begun:
+			return stepOpen, nil
+		case t.Desired == record.DesiredStopped:
+			return 0, space.Errorf(space.CodeConflict, "the sandbox is being stopped: start it, and attach then")
 		}
-		return stepOpen, nil
+		return stepFix, nil
 	case space.ExecutionPending:
 		return stepWait, nil
-	default:
-		return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s has no machine any more: %s", t.Sandbox, reason(t.Execution))
+	case space.ExecutionStopped:
+		if begun {
+			return 0, space.Errorf(space.CodeSessionLost, "the session ended when its sandbox was stopped: start the sandbox and create a new session")
+		}
+		return 0, space.Errorf(space.CodeConflict, "the sandbox is stopped: start it, and attach then")
+	case space.ExecutionFailed:
+		if t.Execution.DiskOf != "" {
+			return 0, space.Errorf(space.CodeConflict, "the sandbox couldn't be started from its disk: %s", reason(t.Execution))
+		}
 	}
+	return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s has no machine any more: %s", t.Sandbox, reason(t.Execution))
 }
 
 func reason(e record.Execution) string {

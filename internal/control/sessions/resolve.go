@@ -5,49 +5,69 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/record"
-	"github.com/space-platform/space/internal/control/wake"
 )
 
-const (
-	// startWait is how long an attach waits for a sandbox that is being created: less than the edge waits for the answer.
-	startWait = 4 * time.Second
-	// pollEvery is the safety net for a wake-up that was lost.
-	pollEvery = 2 * time.Second
-)
+// startWait is how long an attach waits for a sandbox that is being created or started: less than the edge waits for the answer.
+const startWait = 4 * time.Second
 
-// Resolve turns an attachment token into the session that it opens and the execution to open it in. The first resolution fixes the
-// session to that execution. A sandbox that is being created is waited for, at most startWait.
+// Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
+// its sandbox. The first resolution fixes the session to that execution. A sandbox that is being created or started is waited for, at most
+// startWait.
 //
-// Errors: unauthenticated, forbidden (the token of another session), token_expired, session_lost, execution_lost, conflict (the sandbox
-// doesn't run yet), unavailable.
+// Errors: unauthenticated, forbidden (the token opens another session), token_expired, session_lost, execution_lost, conflict (the sandbox
+// doesn't run), unavailable.
 func (s *Sessions) Resolve(ctx context.Context, token, session string) (record.Target, error) {
-	if err := checkToken(token); err != nil {
-		return record.Target{}, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	var w waiter
-	defer w.close()
+	return s.resolve(ctx, token, session, true)
+}
+
+// ResolveStarted does the same for a session that was started, and starts none: conflict if it was never attached to.
+func (s *Sessions) ResolveStarted(ctx context.Context, token, session string) (record.Target, error) {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	return s.resolve(ctx, token, session, false)
+}
+
+func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart bool) (record.Target, error) {
+	t, err := s.target(ctx, token, session)
+	if err != nil {
+		return record.Target{}, err
+	}
+	news := s.bell.Watch(t.Sandbox)
+	defer news.Close()
 	for {
-		t, err := s.store.AttachmentTarget(ctx, hash(token))
-		if err != nil {
-			return record.Target{}, err
-		}
 		next, err := decide(t, session)
 		switch {
 		case err != nil || next == stepOpen:
 			return t, err
+		case next == stepFix && !mayStart:
+			return t, space.Errorf(space.CodeConflict, "the session hasn't been started: its first attach starts it")
 		case next == stepFix:
 			if err := s.fix(ctx, &t); err != nil || t.Session.Execution != "" {
 				return t, err
 			}
 			// Another attach was first, or the execution is another one now: read again.
-		default:
-			if err := w.wait(ctx, s.bell, t.Sandbox); err != nil {
-				return record.Target{}, err
-			}
+		case !news.Next(ctx):
+			return record.Target{}, space.Errorf(space.CodeConflict, "the sandbox doesn't run yet: attach again in a moment")
 		}
+		if t, err = s.target(ctx, token, session); err != nil {
+			return record.Target{}, err
+		}
+	}
+}
+
+// target is what a token opens when it's shown for a session.
+func (s *Sessions) target(ctx context.Context, token, session string) (record.Target, error) {
+	switch {
+	case isAttachment(token):
+		return s.store.AttachmentTarget(ctx, hash(token))
+	case access.IsToken(token):
+		return s.store.SandboxTokenTarget(ctx, access.Hash(token), session)
+	default:
+		return record.Target{}, refuseToken(token)
 	}
 }
 
@@ -58,33 +78,4 @@ func (s *Sessions) fix(ctx context.Context, t *record.Target) error {
 		t.Session.Execution = execution
 	}
 	return err
-}
-
-// waiter waits for news of a sandbox. The zero value is ready.
-type waiter struct {
-	rung <-chan struct{}
-	stop func()
-}
-
-// wait returns when there may be news. The first time it only begins to listen and returns at once, since there may have been some.
-func (w *waiter) wait(ctx context.Context, bell *wake.Bell, sandbox string) error {
-	if w.rung == nil {
-		w.rung, w.stop = bell.Listen(sandbox)
-		return nil
-	}
-	poll := time.NewTimer(pollEvery)
-	defer poll.Stop()
-	select {
-	case <-w.rung:
-	case <-poll.C:
-	case <-ctx.Done():
-		return space.Errorf(space.CodeConflict, "sandbox %s doesn't run yet: attach again in a moment", sandbox)
-	}
-	return nil
-}
-
-func (w *waiter) close() {
-	if w.stop != nil {
-		w.stop()
-	}
 }

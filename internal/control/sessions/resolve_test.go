@@ -45,7 +45,7 @@ func target(observed space.ExecutionState, fixed string) record.Target {
 func resolve(t *testing.T, store *changing) (record.Target, time.Duration, error) {
 	t.Helper()
 	began := time.Now()
-	got, err := New(store, nil, new(wake.Bell), "").Resolve(t.Context(), randomToken(), "ses_1")
+	got, err := New(store, nil, nil, new(wake.Bell), "").Resolve(t.Context(), randomToken(), "ses_1")
 	return got, time.Since(began), err
 }
 
@@ -67,7 +67,7 @@ func TestResolveWithoutNews(t *testing.T) {
 			t.Errorf("after %s: %+v, %v", after, got, err)
 		}
 		store = &changing{targets: []record.Target{target(space.ExecutionPending, ""), target(space.ExecutionPending, ""), target(space.ExecutionRunning, "")}}
-		if _, after, err := resolve(t, store); err != nil || after != pollEvery {
+		if _, after, err := resolve(t, store); err != nil || after != 2*time.Second {
 			t.Errorf("after %s: %v", after, err)
 		}
 	})

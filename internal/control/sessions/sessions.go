@@ -3,11 +3,14 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/wake"
 )
 
@@ -15,9 +18,11 @@ import (
 type Store interface {
 	CreateSession(ctx context.Context, n record.NewSession) (session string, err error)
 	Session(ctx context.Context, project, sandbox, id string) (record.Session, error)
+	Sessions(ctx context.Context, sandbox string, after record.Position, limit int) ([]record.Session, error)
 	CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration) error
 	Attachment(ctx context.Context, token record.TokenHash) (record.Attachment, error)
 	AttachmentTarget(ctx context.Context, token record.TokenHash) (record.Target, error)
+	SandboxTokenTarget(ctx context.Context, token record.TokenHash, session string) (record.Target, error)
 	FixSession(ctx context.Context, session, execution string) (fixed bool, err error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
 }
@@ -25,25 +30,32 @@ type Store interface {
 // Sandboxes finds sandboxes.
 type Sandboxes interface {
 	Get(ctx context.Context, project, id string) (record.Sandbox, error)
+	Env(ctx context.Context, project, id string) (map[string]string, error)
+}
+
+// Templates finds templates.
+type Templates interface {
+	Get(ctx context.Context, project, ref string) (record.Template, error)
 }
 
 // Sessions are the sessions of all projects.
 type Sessions struct {
 	store     Store
 	sandboxes Sandboxes
+	templates Templates
 	bell      *wake.Bell
 	edgeURL   string
 }
 
 // New returns the sessions in a store. Clients attach at edgeURL. Whoever records something new of a sandbox rings its id.
-func New(store Store, sandboxes Sandboxes, bell *wake.Bell, edgeURL string) *Sessions {
-	return &Sessions{store: store, sandboxes: sandboxes, bell: bell, edgeURL: edgeURL}
+func New(store Store, sandboxes Sandboxes, templates Templates, bell *wake.Bell, edgeURL string) *Sessions {
+	return &Sessions{store: store, sandboxes: sandboxes, templates: templates, bell: bell, edgeURL: edgeURL}
 }
 
-// Caller is who asks: a project by means of an API key.
+// Caller is who asks: a project by means of an API key, or of a token of the sandbox that it asks for.
 type Caller struct {
 	Project string
-	Key     string // the key itself, from which the first token is derived; never stored
+	Key     string // the key or token itself, from which the first attachment token is derived; never stored
 }
 
 // Attachment is an issued token. It's shown once.
@@ -82,23 +94,58 @@ func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec 
 	if err := checkSandbox(box); err != nil {
 		return "", err
 	}
+	spec, err := s.within(ctx, box, spec)
+	if err != nil {
+		return "", err
+	}
 	id := space.NewID(space.PrefixSession)
 	return s.store.CreateSession(ctx, record.NewSession{
 		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: hash(firstToken(by.Key, id)), TokenLife: tokenLife, Request: r,
 	})
 }
 
-// checkSandbox refuses a sandbox in which no session can start any more.
+// within adds to a spec what its template and its sandbox set: the session's own is above the sandbox's, and that above the template's.
+func (s *Sessions) within(ctx context.Context, box record.Sandbox, spec record.Spec) (record.Spec, error) {
+	t, err := s.templates.Get(ctx, box.Project, box.Template)
+	if err != nil {
+		return record.Spec{}, err
+	}
+	env, err := s.sandboxes.Env(ctx, box.Project, box.ID)
+	if err != nil {
+		return record.Spec{}, err
+	}
+	spec.Env, err = program.MergeEnv("env", t.Defaults.Env, env, spec.Env)
+	spec.User, spec.Cwd = cmp.Or(spec.User, t.Defaults.User), cmp.Or(spec.Cwd, t.Defaults.Workdir)
+	return spec, err
+}
+
+// checkSandbox refuses a sandbox in which no session can start as it is.
 func checkSandbox(box record.Sandbox) error {
-	switch {
-	case box.Desired == record.DesiredDeleted:
+	switch state := sandboxes.State(box); state {
+	case space.StateDeleting, space.StateDeleted:
 		return space.Errorf(space.CodeConflict, "sandbox %s is deleted: create another one", box.ID)
-	case box.Execution.Observed == space.ExecutionFailed:
+	case space.StateFailed:
 		return space.Errorf(space.CodeConflict, "sandbox %s failed to start: see its error, and create another one", box.ID)
-	case box.Execution.Observed == space.ExecutionLost, box.Execution.Observed == space.ExecutionGone:
-		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: see its error, and create another one", box.ID)
+	case space.StateLost:
+		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: see its error, and start it from its disk or create another one", box.ID)
+	case space.StateStopping, space.StateStopped:
+		return space.Errorf(space.CodeConflict, "sandbox %s is %s: start it first", box.ID, state)
 	}
 	return nil
+}
+
+// List returns a page of the sessions of a project's sandbox behind a position, newest first, and the position behind the page; the zero one
+// after the last page.
+func (s *Sessions) List(ctx context.Context, project, sandbox string, after record.Position, limit int) ([]record.Session, record.Position, error) {
+	if _, err := s.sandboxes.Get(ctx, project, sandbox); err != nil {
+		return nil, record.Position{}, err
+	}
+	rows, err := s.store.Sessions(ctx, sandbox, after, limit+1)
+	if err != nil || len(rows) <= limit {
+		return rows, record.Position{}, err
+	}
+	last := rows[limit-1]
+	return rows[:limit], record.Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil
 }
 
 // Get returns a session of a project's sandbox.

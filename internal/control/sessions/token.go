@@ -31,24 +31,23 @@ func randomToken() string {
 	return tokenPrefix + tokenEncoding.EncodeToString(b[:])
 }
 
-// firstToken is the token that the creation of a session answers with. It's derived from the API key that asked, so that a repeated
-// request with the same Idempotency-Key gets the same token although only its hash is stored: who has the key may have the token, and
-// nobody else can compute it.
-func firstToken(apiKey, session string) string {
-	mac := hmac.New(sha256.New, []byte(apiKey))
+// firstToken is the token that the creation of a session answers with. It's derived from the API key or the sandbox token that asked, so that
+// a repeated request with the same Idempotency-Key gets the same token although only its hash is stored: who has the key may have the token,
+// and nobody else can compute it.
+func firstToken(key, session string) string {
+	mac := hmac.New(sha256.New, []byte(key))
 	mac.Write([]byte("space first attachment token v1\x00" + session))
 	return tokenPrefix + tokenEncoding.EncodeToString(mac.Sum(nil))
 }
 
 func hash(token string) record.TokenHash { return sha256.Sum256([]byte(token)) }
 
-// checkToken refuses what isn't a token at all, with a word for those who mix them up.
-func checkToken(token string) error {
-	if tokenRE.MatchString(token) {
-		return nil
+func isAttachment(token string) bool { return tokenRE.MatchString(token) }
+
+// refuseToken answers for what is no token at all, with a word for those who mix them up.
+func refuseToken(token string) error {
+	if strings.HasPrefix(token, "space_") || strings.HasPrefix(token, "e2b_") {
+		return space.Errorf(space.CodeUnauthenticated, "an API key opens no data plane: use the session's attachment token, or a sandbox token")
 	}
-	if strings.HasPrefix(token, "space_") {
-		return space.Errorf(space.CodeUnauthenticated, "an API key opens no data plane: use the session's attachment token")
-	}
-	return space.Errorf(space.CodeUnauthenticated, "the attachment token isn't valid")
+	return space.Errorf(space.CodeUnauthenticated, "the token isn't valid")
 }

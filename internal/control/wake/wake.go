@@ -17,6 +17,9 @@ func Node(name string) string { return "node/" + name }
 // Events is the key under which readers wait for what happens in a project.
 func Events(project string) string { return "events/" + project }
 
+// Deadlines is the key under which it's told that a sandbox's deadline has been set.
+const Deadlines = "deadlines"
+
 // Listen returns a channel that receives once or more after each Ring for key, until stop is called. Listen before reading what is
 // waited for; then no change in between is missed.
 func (b *Bell) Listen(key string) (rung <-chan struct{}, stop func()) {

@@ -51,6 +51,7 @@ type Execution struct {
 	Node          string
 	PodUid        string
 	CreatedAt     time.Time
+	DiskOf        *string
 }
 
 type ExecutionStatus struct {
@@ -114,31 +115,48 @@ type Project struct {
 }
 
 type Sandbox struct {
-	ID          string
-	Project     string
-	Template    string
-	Desired     string
-	Revision    int64
-	Execution   string
-	Vcpus       int32
-	MemoryBytes int64
-	DiskBytes   int64
-	Metadata    []byte
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	ID            string
+	Project       string
+	Template      string
+	Desired       string
+	Revision      int64
+	Execution     string
+	Vcpus         int32
+	MemoryBytes   int64
+	DiskBytes     int64
+	Metadata      []byte
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
+	EnvSealed     []byte
+	ExpiresAt     *time.Time
+	OnExpiry      *string
+	FileKeySealed []byte
+}
+
+type SandboxToken struct {
+	ID        string
+	Sandbox   string
+	Name      string
+	TokenHash []byte
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	RevokedAt *time.Time
 }
 
 type Session struct {
-	ID        string
-	Sandbox   string
-	Argv      []string
-	Cwd       string
-	Env       []byte
-	RunAs     string
-	Stdin     []byte
-	Execution *string
-	CreatedAt time.Time
-	StartedAt *time.Time
+	ID             string
+	Sandbox        string
+	Argv           []string
+	Cwd            string
+	RunAs          string
+	Execution      *string
+	CreatedAt      time.Time
+	StartedAt      *time.Time
+	SecretSealed   []byte
+	OpenStdin      bool
+	TtyRows        int32
+	TtyCols        int32
+	TimeoutSeconds int32
 }
 
 type Template struct {

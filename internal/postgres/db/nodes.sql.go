@@ -10,6 +10,68 @@ import (
 	"time"
 )
 
+const lockNode = `-- name: LockNode :many
+SELECT cpus, memory_bytes FROM nodes WHERE name = $1 FOR NO KEY UPDATE
+`
+
+type LockNodeRow struct {
+	Cpus        int32
+	MemoryBytes int64
+}
+
+// Held until the transaction ends: who places a machine sees those that were placed before. None: it has never called.
+func (q *Queries) LockNode(ctx context.Context, name string) ([]LockNodeRow, error) {
+	rows, err := q.db.Query(ctx, lockNode, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockNodeRow
+	for rows.Next() {
+		var i LockNodeRow
+		if err := rows.Scan(&i.Cpus, &i.MemoryBytes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const lockSandboxOfExecution = `-- name: LockSandboxOfExecution :many
+SELECT (s.execution = e.id)::boolean AS current, dst.state AS disk_state
+FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+WHERE e.id = $1 FOR NO KEY UPDATE OF s
+`
+
+type LockSandboxOfExecutionRow struct {
+	Current   bool
+	DiskState *string
+}
+
+// Held until the transaction ends; see LockSandbox. None: it has been pruned.
+func (q *Queries) LockSandboxOfExecution(ctx context.Context, execution string) ([]LockSandboxOfExecutionRow, error) {
+	rows, err := q.db.Query(ctx, lockSandboxOfExecution, execution)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []LockSandboxOfExecutionRow
+	for rows.Next() {
+		var i LockSandboxOfExecutionRow
+		if err := rows.Scan(&i.Current, &i.DiskState); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const node = `-- name: Node :one
 SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at,
     (synchronized_at > now() - $1::interval)::boolean AS connected
@@ -49,10 +111,15 @@ func (q *Queries) Node(ctx context.Context, arg NodeParams) (NodeRow, error) {
 }
 
 const nodeExecutions = `-- name: NodeExecutions :many
-SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
-    (s.desired = 'running' AND s.execution = e.id)::boolean AS wanted, st.state
+SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
+    (CASE WHEN s.desired = 'deleted' THEN 'gone'
+        WHEN s.execution = e.id THEN s.desired
+        WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
+        ELSE 'gone' END)::text AS want, st.state
 FROM executions e
 JOIN sandboxes s ON s.id = e.sandbox
+JOIN executions cur ON cur.id = s.execution
+LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
 WHERE e.node = $1 AND (st.state IS NULL OR st.state <> 'gone')
 ORDER BY e.created_at, e.id
@@ -65,15 +132,17 @@ type NodeExecutionsRow struct {
 	PlacementKind string
 	Node          string
 	PodUid        string
+	DiskOf        *string
 	Template      string
 	Vcpus         int32
 	MemoryBytes   int64
 	DiskBytes     int64
-	Wanted        bool
+	Want          string
 	State         *string
 }
 
-// Every execution that isn't gone, with what is wanted of it: only the current one of a running sandbox is.
+// Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
+// boots from.
 func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecutionsRow, error) {
 	rows, err := q.db.Query(ctx, nodeExecutions, node)
 	if err != nil {
@@ -90,11 +159,12 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 			&i.PlacementKind,
 			&i.Node,
 			&i.PodUid,
+			&i.DiskOf,
 			&i.Template,
 			&i.Vcpus,
 			&i.MemoryBytes,
 			&i.DiskBytes,
-			&i.Wanted,
+			&i.Want,
 			&i.State,
 		); err != nil {
 			return nil, err
@@ -107,12 +177,34 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 	return items, nil
 }
 
+const nodeLoad = `-- name: NodeLoad :one
+SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+FROM executions e
+JOIN sandboxes s ON s.id = e.sandbox
+LEFT JOIN execution_status st ON st.execution = e.id
+WHERE e.node = $1 AND (st.state IS NULL OR st.state = 'running')
+`
+
+type NodeLoadRow struct {
+	Vcpus       int64
+	MemoryBytes int64
+}
+
+// What the machines take that run on a node or are about to.
+func (q *Queries) NodeLoad(ctx context.Context, node string) (NodeLoadRow, error) {
+	row := q.db.QueryRow(ctx, nodeLoad, node)
+	var i NodeLoadRow
+	err := row.Scan(&i.Vcpus, &i.MemoryBytes)
+	return i, err
+}
+
 const observeExecution = `-- name: ObserveExecution :execrows
 INSERT INTO execution_status (execution, state, error_code, error_message, since)
 SELECT e.id, $1::text, $2::text, $3::text, $4::timestamptz FROM executions e WHERE e.id = $5
 ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, execution_status.error_code),
     error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
 WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
+    OR (execution_status.state = 'stopped' AND excluded.state IN ('lost', 'gone'))
     OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone')
 `
 
@@ -124,7 +216,7 @@ type ObserveExecutionParams struct {
 	Execution    string
 }
 
-// What is final stays: running may become anything, failed and lost only gone.
+// What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone.
 func (q *Queries) ObserveExecution(ctx context.Context, arg ObserveExecutionParams) (int64, error) {
 	result, err := q.db.Exec(ctx, observeExecution,
 		arg.State,
@@ -137,6 +229,19 @@ func (q *Queries) ObserveExecution(ctx context.Context, arg ObserveExecutionPara
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const sandboxRemains = `-- name: SandboxRemains :one
+SELECT EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
+    WHERE x.sandbox = $1 AND (xst.state IS NULL OR xst.state <> 'gone'))
+`
+
+// Whether any of a sandbox's executions isn't gone.
+func (q *Queries) SandboxRemains(ctx context.Context, sandbox string) (bool, error) {
+	row := q.db.QueryRow(ctx, sandboxRemains, sandbox)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const seeNode = `-- name: SeeNode :exec

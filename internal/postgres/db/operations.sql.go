@@ -11,7 +11,7 @@ import (
 
 const endSandboxOperation = `-- name: EndSandboxOperation :many
 UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
-WHERE sandbox = $4::text AND kind = $5 AND status = 'running' RETURNING id
+WHERE sandbox = $4::text AND status = 'running' RETURNING id
 `
 
 type EndSandboxOperationParams struct {
@@ -19,17 +19,15 @@ type EndSandboxOperationParams struct {
 	ErrorCode    *string
 	ErrorMessage *string
 	Sandbox      string
-	Kind         string
 }
 
-// Ends it if it runs; one that has ended keeps its end.
+// Ends the one that runs, if one does; one that has ended keeps its end.
 func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperationParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, endSandboxOperation,
 		arg.Status,
 		arg.ErrorCode,
 		arg.ErrorMessage,
 		arg.Sandbox,
-		arg.Kind,
 	)
 	if err != nil {
 		return nil, err
@@ -84,6 +82,27 @@ func (q *Queries) EndTemplateOperation(ctx context.Context, arg EndTemplateOpera
 		return nil, err
 	}
 	return items, nil
+}
+
+const insertEndedSandboxOperation = `-- name: InsertEndedSandboxOperation :exec
+INSERT INTO operations (id, project, kind, status, sandbox, ended_at) VALUES ($1, $2, $3, 'succeeded', $4::text, now())
+`
+
+type InsertEndedSandboxOperationParams struct {
+	ID      string
+	Project string
+	Kind    string
+	Sandbox string
+}
+
+func (q *Queries) InsertEndedSandboxOperation(ctx context.Context, arg InsertEndedSandboxOperationParams) error {
+	_, err := q.db.Exec(ctx, insertEndedSandboxOperation,
+		arg.ID,
+		arg.Project,
+		arg.Kind,
+		arg.Sandbox,
+	)
+	return err
 }
 
 const insertSandboxOperation = `-- name: InsertSandboxOperation :exec
@@ -150,20 +169,64 @@ func (q *Queries) Operation(ctx context.Context, arg OperationParams) (Operation
 	return i, err
 }
 
-const sandboxOperation = `-- name: SandboxOperation :one
-SELECT id FROM operations WHERE sandbox = $1::text AND kind = $2
+const runningSandboxOperation = `-- name: RunningSandboxOperation :many
+SELECT id, kind FROM operations WHERE sandbox = $1::text AND status = 'running'
 `
 
-type SandboxOperationParams struct {
+type RunningSandboxOperationRow struct {
+	ID   string
+	Kind string
+}
+
+// None or one.
+func (q *Queries) RunningSandboxOperation(ctx context.Context, sandbox string) ([]RunningSandboxOperationRow, error) {
+	rows, err := q.db.Query(ctx, runningSandboxOperation, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunningSandboxOperationRow
+	for rows.Next() {
+		var i RunningSandboxOperationRow
+		if err := rows.Scan(&i.ID, &i.Kind); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const succeededSandboxOperation = `-- name: SucceededSandboxOperation :many
+SELECT id FROM operations WHERE sandbox = $1::text AND kind = $2 AND status = 'succeeded' ORDER BY created_at DESC, id DESC LIMIT 1
+`
+
+type SucceededSandboxOperationParams struct {
 	Sandbox string
 	Kind    string
 }
 
-func (q *Queries) SandboxOperation(ctx context.Context, arg SandboxOperationParams) (string, error) {
-	row := q.db.QueryRow(ctx, sandboxOperation, arg.Sandbox, arg.Kind)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+// The newest of that kind; none or one.
+func (q *Queries) SucceededSandboxOperation(ctx context.Context, arg SucceededSandboxOperationParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, succeededSandboxOperation, arg.Sandbox, arg.Kind)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const templateOperation = `-- name: TemplateOperation :one

@@ -10,18 +10,109 @@ import (
 	"time"
 )
 
-const desireDeleted = `-- name: DesireDeleted :exec
-UPDATE sandboxes SET desired = 'deleted', revision = revision + 1, updated_at = now() WHERE id = $1
+const desire = `-- name: Desire :exec
+UPDATE sandboxes SET desired = $1, execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
+    expires_at = CASE WHEN $3::boolean THEN NULL ELSE expires_at END,
+    on_expiry = CASE WHEN $3::boolean THEN NULL ELSE on_expiry END
+WHERE id = $4
 `
 
-func (q *Queries) DesireDeleted(ctx context.Context, id string) error {
-	_, err := q.db.Exec(ctx, desireDeleted, id)
+type DesireParams struct {
+	Desired      string
+	Execution    *string
+	DropLifetime bool
+	ID           string
+}
+
+// A new execution, if there is one, becomes the current one.
+func (q *Queries) Desire(ctx context.Context, arg DesireParams) error {
+	_, err := q.db.Exec(ctx, desire,
+		arg.Desired,
+		arg.Execution,
+		arg.DropLifetime,
+		arg.ID,
+	)
 	return err
 }
 
+const expiringSandboxes = `-- name: ExpiringSandboxes :many
+SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::text AS on_expiry
+FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
+WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > ($1::timestamptz, $2::text)
+    AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry = 'stop' AND s.desired = 'running' AND st.state = 'running')
+ORDER BY s.expires_at, s.id LIMIT $3
+`
+
+type ExpiringSandboxesParams struct {
+	AfterAt time.Time
+	AfterID string
+	MaxRows int32
+}
+
+type ExpiringSandboxesRow struct {
+	ID        string
+	Project   string
+	ExpiresAt time.Time
+	OnExpiry  string
+}
+
+// Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come.
+func (q *Queries) ExpiringSandboxes(ctx context.Context, arg ExpiringSandboxesParams) ([]ExpiringSandboxesRow, error) {
+	rows, err := q.db.Query(ctx, expiringSandboxes, arg.AfterAt, arg.AfterID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpiringSandboxesRow
+	for rows.Next() {
+		var i ExpiringSandboxesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.ExpiresAt,
+			&i.OnExpiry,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const fileKey = `-- name: FileKey :one
+SELECT file_key_sealed FROM sandboxes WHERE id = $1
+`
+
+func (q *Queries) FileKey(ctx context.Context, id string) ([]byte, error) {
+	row := q.db.QueryRow(ctx, fileKey, id)
+	var file_key_sealed []byte
+	err := row.Scan(&file_key_sealed)
+	return file_key_sealed, err
+}
+
+const forgetFileKey = `-- name: ForgetFileKey :execrows
+UPDATE sandboxes SET file_key_sealed = NULL WHERE project = $1 AND id = $2
+`
+
+type ForgetFileKeyParams struct {
+	Project string
+	ID      string
+}
+
+func (q *Queries) ForgetFileKey(ctx context.Context, arg ForgetFileKeyParams) (int64, error) {
+	result, err := q.db.Exec(ctx, forgetFileKey, arg.Project, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertExecution = `-- name: InsertExecution :exec
-INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
 
 type InsertExecutionParams struct {
@@ -31,6 +122,7 @@ type InsertExecutionParams struct {
 	PlacementKind string
 	Node          string
 	PodUid        string
+	DiskOf        *string
 }
 
 func (q *Queries) InsertExecution(ctx context.Context, arg InsertExecutionParams) error {
@@ -41,13 +133,14 @@ func (q *Queries) InsertExecution(ctx context.Context, arg InsertExecutionParams
 		arg.PlacementKind,
 		arg.Node,
 		arg.PodUid,
+		arg.DiskOf,
 	)
 	return err
 }
 
 const insertSandbox = `-- name: InsertSandbox :exec
-INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata)
-VALUES ($1, $2, $3, 'running', $4, $5, $6, $7, $8)
+INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
+VALUES ($1, $2, $3, 'running', $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type InsertSandboxParams struct {
@@ -59,6 +152,9 @@ type InsertSandboxParams struct {
 	MemoryBytes int64
 	DiskBytes   int64
 	Metadata    []byte
+	EnvSealed   []byte
+	ExpiresAt   *time.Time
+	OnExpiry    *string
 }
 
 func (q *Queries) InsertSandbox(ctx context.Context, arg InsertSandboxParams) error {
@@ -71,13 +167,32 @@ func (q *Queries) InsertSandbox(ctx context.Context, arg InsertSandboxParams) er
 		arg.MemoryBytes,
 		arg.DiskBytes,
 		arg.Metadata,
+		arg.EnvSealed,
+		arg.ExpiresAt,
+		arg.OnExpiry,
 	)
 	return err
 }
 
+const keepFileKey = `-- name: KeepFileKey :one
+UPDATE sandboxes SET file_key_sealed = coalesce(file_key_sealed, $1) WHERE id = $2 RETURNING file_key_sealed
+`
+
+type KeepFileKeyParams struct {
+	FileKeySealed []byte
+	ID            string
+}
+
+// The first key stays.
+func (q *Queries) KeepFileKey(ctx context.Context, arg KeepFileKeyParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, keepFileKey, arg.FileKeySealed, arg.ID)
+	var file_key_sealed []byte
+	err := row.Scan(&file_key_sealed)
+	return file_key_sealed, err
+}
+
 const lockSandbox = `-- name: LockSandbox :one
-SELECT s.desired, e.node FROM sandboxes s JOIN executions e ON e.id = s.execution
-WHERE s.project = $1 AND s.id = $2 FOR UPDATE OF s
+SELECT id FROM sandboxes WHERE project = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type LockSandboxParams struct {
@@ -85,26 +200,25 @@ type LockSandboxParams struct {
 	ID      string
 }
 
-type LockSandboxRow struct {
-	Desired string
-	Node    string
-}
-
-func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (LockSandboxRow, error) {
+// Held until the transaction ends: a verb, and what a node has seen, change a sandbox one after the other.
+func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (string, error) {
 	row := q.db.QueryRow(ctx, lockSandbox, arg.Project, arg.ID)
-	var i LockSandboxRow
-	err := row.Scan(&i.Desired, &i.Node)
-	return i, err
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 const sandbox = `-- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state,
+    EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
+        WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) AS remains
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 WHERE s.project = $1 AND s.id = $2
 `
 
@@ -124,6 +238,8 @@ type SandboxRow struct {
 	MemoryBytes   int64
 	DiskBytes     int64
 	Metadata      []byte
+	ExpiresAt     *time.Time
+	OnExpiry      *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	Execution     string
@@ -136,6 +252,9 @@ type SandboxRow struct {
 	ErrorMessage  *string
 	Since         *time.Time
 	ObservedAt    *time.Time
+	DiskOf        *string
+	DiskState     *string
+	Remains       bool
 }
 
 func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, error) {
@@ -152,6 +271,8 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.MemoryBytes,
 		&i.DiskBytes,
 		&i.Metadata,
+		&i.ExpiresAt,
+		&i.OnExpiry,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 		&i.Execution,
@@ -164,20 +285,44 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.ErrorMessage,
 		&i.Since,
 		&i.ObservedAt,
+		&i.DiskOf,
+		&i.DiskState,
+		&i.Remains,
 	)
 	return i, err
 }
 
+const sandboxEnv = `-- name: SandboxEnv :one
+SELECT env_sealed FROM sandboxes WHERE project = $1 AND id = $2
+`
+
+type SandboxEnvParams struct {
+	Project string
+	ID      string
+}
+
+func (q *Queries) SandboxEnv(ctx context.Context, arg SandboxEnvParams) ([]byte, error) {
+	row := q.db.QueryRow(ctx, sandboxEnv, arg.Project, arg.ID)
+	var env_sealed []byte
+	err := row.Scan(&env_sealed)
+	return env_sealed, err
+}
+
 const sandboxes = `-- name: Sandboxes :many
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state,
+    EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
+        WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) AS remains
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 WHERE s.project = $1
-    AND s.desired || ' ' || coalesce(st.state, 'pending') = ANY($2::text[])
+    AND s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
+        || CASE WHEN EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
+            WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) THEN ' remains' ELSE '' END = ANY($2::text[])
     AND ($3::jsonb = '{}' OR s.metadata @> $3::jsonb)
     AND ($4::timestamptz IS NULL OR (s.created_at, s.id) < ($4::timestamptz, $5::text))
 ORDER BY s.created_at DESC, s.id DESC
@@ -204,6 +349,8 @@ type SandboxesRow struct {
 	MemoryBytes   int64
 	DiskBytes     int64
 	Metadata      []byte
+	ExpiresAt     *time.Time
+	OnExpiry      *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	Execution     string
@@ -216,9 +363,13 @@ type SandboxesRow struct {
 	ErrorMessage  *string
 	Since         *time.Time
 	ObservedAt    *time.Time
+	DiskOf        *string
+	DiskState     *string
+	Remains       bool
 }
 
-// Newest first. A condition is what is desired of a sandbox, a blank, and what was observed of its execution.
+// Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
+// one from whose disk that boots, and whether others remain.
 func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]SandboxesRow, error) {
 	rows, err := q.db.Query(ctx, sandboxes,
 		arg.Project,
@@ -246,6 +397,8 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.MemoryBytes,
 			&i.DiskBytes,
 			&i.Metadata,
+			&i.ExpiresAt,
+			&i.OnExpiry,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 			&i.Execution,
@@ -258,6 +411,9 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.ErrorMessage,
 			&i.Since,
 			&i.ObservedAt,
+			&i.DiskOf,
+			&i.DiskState,
+			&i.Remains,
 		); err != nil {
 			return nil, err
 		}
@@ -267,4 +423,31 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 		return nil, err
 	}
 	return items, nil
+}
+
+const updateSandbox = `-- name: UpdateSandbox :exec
+UPDATE sandboxes SET metadata = $1, env_sealed = CASE WHEN $2::boolean THEN $3 ELSE env_sealed END,
+    expires_at = $4, on_expiry = $5, updated_at = now()
+WHERE id = $6
+`
+
+type UpdateSandboxParams struct {
+	Metadata  []byte
+	SetEnv    bool
+	EnvSealed []byte
+	ExpiresAt *time.Time
+	OnExpiry  *string
+	ID        string
+}
+
+func (q *Queries) UpdateSandbox(ctx context.Context, arg UpdateSandboxParams) error {
+	_, err := q.db.Exec(ctx, updateSandbox,
+		arg.Metadata,
+		arg.SetEnv,
+		arg.EnvSealed,
+		arg.ExpiresAt,
+		arg.OnExpiry,
+		arg.ID,
+	)
+	return err
 }

@@ -28,8 +28,8 @@ func (q *Queries) Attachment(ctx context.Context, tokenHash []byte) (AttachmentR
 
 const attachmentTarget = `-- name: AttachmentTarget :one
 SELECT a.token_hash, a.expires_at, (a.expires_at <= now())::boolean AS expired, (a.revoked_at IS NOT NULL)::boolean AS revoked,
-    x.id AS session, x.argv, x.cwd, x.env, x.run_as, x.stdin, x.execution AS session_execution,
-    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, st.state, st.error_code, st.error_message
+    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
+    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
 FROM attachments a
 JOIN sessions x ON x.id = a.session
 JOIN sandboxes s ON s.id = x.sandbox
@@ -46,9 +46,12 @@ type AttachmentTargetRow struct {
 	Session          string
 	Argv             []string
 	Cwd              string
-	Env              []byte
 	RunAs            string
-	Stdin            []byte
+	SecretSealed     []byte
+	OpenStdin        bool
+	TtyRows          int32
+	TtyCols          int32
+	TimeoutSeconds   int32
 	SessionExecution *string
 	Sandbox          string
 	Desired          string
@@ -57,6 +60,7 @@ type AttachmentTargetRow struct {
 	PlacementKind    string
 	Node             string
 	PodUid           string
+	DiskOf           *string
 	State            *string
 	ErrorCode        *string
 	ErrorMessage     *string
@@ -74,9 +78,12 @@ func (q *Queries) AttachmentTarget(ctx context.Context, tokenHash []byte) (Attac
 		&i.Session,
 		&i.Argv,
 		&i.Cwd,
-		&i.Env,
 		&i.RunAs,
-		&i.Stdin,
+		&i.SecretSealed,
+		&i.OpenStdin,
+		&i.TtyRows,
+		&i.TtyCols,
+		&i.TimeoutSeconds,
 		&i.SessionExecution,
 		&i.Sandbox,
 		&i.Desired,
@@ -85,6 +92,7 @@ func (q *Queries) AttachmentTarget(ctx context.Context, tokenHash []byte) (Attac
 		&i.PlacementKind,
 		&i.Node,
 		&i.PodUid,
+		&i.DiskOf,
 		&i.State,
 		&i.ErrorCode,
 		&i.ErrorMessage,
@@ -139,17 +147,21 @@ func (q *Queries) InsertAttachment(ctx context.Context, arg InsertAttachmentPara
 }
 
 const insertSession = `-- name: InsertSession :exec
-INSERT INTO sessions (id, sandbox, argv, cwd, env, run_as, stdin) VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type InsertSessionParams struct {
-	ID      string
-	Sandbox string
-	Argv    []string
-	Cwd     string
-	Env     []byte
-	RunAs   string
-	Stdin   []byte
+	ID             string
+	Sandbox        string
+	Argv           []string
+	Cwd            string
+	RunAs          string
+	SecretSealed   []byte
+	OpenStdin      bool
+	TtyRows        int32
+	TtyCols        int32
+	TimeoutSeconds int32
 }
 
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
@@ -158,15 +170,18 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 		arg.Sandbox,
 		arg.Argv,
 		arg.Cwd,
-		arg.Env,
 		arg.RunAs,
-		arg.Stdin,
+		arg.SecretSealed,
+		arg.OpenStdin,
+		arg.TtyRows,
+		arg.TtyCols,
+		arg.TimeoutSeconds,
 	)
 	return err
 }
 
 const session = `-- name: Session :one
-SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.execution, x.created_at, x.started_at
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
 FROM sessions x JOIN sandboxes s ON s.id = x.sandbox
 WHERE s.project = $1 AND x.sandbox = $2 AND x.id = $3
 `
@@ -178,14 +193,18 @@ type SessionParams struct {
 }
 
 type SessionRow struct {
-	ID        string
-	Sandbox   string
-	Argv      []string
-	Cwd       string
-	RunAs     string
-	Execution *string
-	CreatedAt time.Time
-	StartedAt *time.Time
+	ID             string
+	Sandbox        string
+	Argv           []string
+	Cwd            string
+	RunAs          string
+	OpenStdin      bool
+	TtyRows        int32
+	TtyCols        int32
+	TimeoutSeconds int32
+	Execution      *string
+	CreatedAt      time.Time
+	StartedAt      *time.Time
 }
 
 // Without its environment and stdin, which only the attach needs.
@@ -198,9 +217,82 @@ func (q *Queries) Session(ctx context.Context, arg SessionParams) (SessionRow, e
 		&i.Argv,
 		&i.Cwd,
 		&i.RunAs,
+		&i.OpenStdin,
+		&i.TtyRows,
+		&i.TtyCols,
+		&i.TimeoutSeconds,
 		&i.Execution,
 		&i.CreatedAt,
 		&i.StartedAt,
 	)
 	return i, err
+}
+
+const sessions = `-- name: Sessions :many
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
+FROM sessions x
+WHERE x.sandbox = $1
+    AND ($2::timestamptz IS NULL OR (x.created_at, x.id) < ($2::timestamptz, $3::text))
+ORDER BY x.created_at DESC, x.id DESC LIMIT $4
+`
+
+type SessionsParams struct {
+	Sandbox  string
+	BeforeAt *time.Time
+	BeforeID string
+	MaxRows  int32
+}
+
+type SessionsRow struct {
+	ID             string
+	Sandbox        string
+	Argv           []string
+	Cwd            string
+	RunAs          string
+	OpenStdin      bool
+	TtyRows        int32
+	TtyCols        int32
+	TimeoutSeconds int32
+	Execution      *string
+	CreatedAt      time.Time
+	StartedAt      *time.Time
+}
+
+// Newest first; as Session. The caller has checked that the sandbox is the project's.
+func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SessionsRow, error) {
+	rows, err := q.db.Query(ctx, sessions,
+		arg.Sandbox,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SessionsRow
+	for rows.Next() {
+		var i SessionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Sandbox,
+			&i.Argv,
+			&i.Cwd,
+			&i.RunAs,
+			&i.OpenStdin,
+			&i.TtyRows,
+			&i.TtyCols,
+			&i.TimeoutSeconds,
+			&i.Execution,
+			&i.CreatedAt,
+			&i.StartedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

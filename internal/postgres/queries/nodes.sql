@@ -10,20 +10,50 @@ SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at,
 FROM nodes WHERE name = @name;
 
 -- name: NodeExecutions :many
--- Every execution that isn't gone, with what is wanted of it: only the current one of a running sandbox is.
-SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
-    (s.desired = 'running' AND s.execution = e.id)::boolean AS wanted, st.state
+-- Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
+-- boots from.
+SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
+    (CASE WHEN s.desired = 'deleted' THEN 'gone'
+        WHEN s.execution = e.id THEN s.desired
+        WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
+        ELSE 'gone' END)::text AS want, st.state
 FROM executions e
 JOIN sandboxes s ON s.id = e.sandbox
+JOIN executions cur ON cur.id = s.execution
+LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
 WHERE e.node = @node AND (st.state IS NULL OR st.state <> 'gone')
 ORDER BY e.created_at, e.id;
 
+-- name: LockNode :many
+-- Held until the transaction ends: who places a machine sees those that were placed before. None: it has never called.
+SELECT cpus, memory_bytes FROM nodes WHERE name = @name FOR NO KEY UPDATE;
+
+-- name: NodeLoad :one
+-- What the machines take that run on a node or are about to.
+SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+FROM executions e
+JOIN sandboxes s ON s.id = e.sandbox
+LEFT JOIN execution_status st ON st.execution = e.id
+WHERE e.node = @node AND (st.state IS NULL OR st.state = 'running');
+
+-- name: LockSandboxOfExecution :many
+-- Held until the transaction ends; see LockSandbox. None: it has been pruned.
+SELECT (s.execution = e.id)::boolean AS current, dst.state AS disk_state
+FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+WHERE e.id = @execution FOR NO KEY UPDATE OF s;
+
 -- name: ObserveExecution :execrows
--- What is final stays: running may become anything, failed and lost only gone.
+-- What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone.
 INSERT INTO execution_status (execution, state, error_code, error_message, since)
 SELECT e.id, @state::text, sqlc.narg('error_code')::text, sqlc.narg('error_message')::text, @since::timestamptz FROM executions e WHERE e.id = @execution
 ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, execution_status.error_code),
     error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
 WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
+    OR (execution_status.state = 'stopped' AND excluded.state IN ('lost', 'gone'))
     OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone');
+
+-- name: SandboxRemains :one
+-- Whether any of a sandbox's executions isn't gone.
+SELECT EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
+    WHERE x.sandbox = @sandbox AND (xst.state IS NULL OR xst.state <> 'gone'));

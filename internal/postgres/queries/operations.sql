@@ -8,17 +8,25 @@ INSERT INTO operations (id, project, kind, status, template) VALUES (@id, @proje
 SELECT id, project, kind, status, sandbox, template, error_code, error_message, created_at, ended_at
 FROM operations WHERE project = @project AND id = @id;
 
--- name: SandboxOperation :one
-SELECT id FROM operations WHERE sandbox = @sandbox::text AND kind = @kind;
+-- name: RunningSandboxOperation :many
+-- None or one.
+SELECT id, kind FROM operations WHERE sandbox = @sandbox::text AND status = 'running';
+
+-- name: SucceededSandboxOperation :many
+-- The newest of that kind; none or one.
+SELECT id FROM operations WHERE sandbox = @sandbox::text AND kind = @kind AND status = 'succeeded' ORDER BY created_at DESC, id DESC LIMIT 1;
+
+-- name: InsertEndedSandboxOperation :exec
+INSERT INTO operations (id, project, kind, status, sandbox, ended_at) VALUES (@id, @project, @kind, 'succeeded', @sandbox::text, now());
 
 -- name: TemplateOperation :one
 -- The newest one.
 SELECT id, status FROM operations WHERE template = @template::text ORDER BY created_at DESC, id DESC LIMIT 1;
 
 -- name: EndSandboxOperation :many
--- Ends it if it runs; one that has ended keeps its end.
+-- Ends the one that runs, if one does; one that has ended keeps its end.
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
-WHERE sandbox = @sandbox::text AND kind = @kind AND status = 'running' RETURNING id;
+WHERE sandbox = @sandbox::text AND status = 'running' RETURNING id;
 
 -- name: EndTemplateOperation :many
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()

@@ -1,5 +1,6 @@
 -- name: InsertSession :exec
-INSERT INTO sessions (id, sandbox, argv, cwd, env, run_as, stdin) VALUES (@id, @sandbox, @argv, @cwd, @env, @run_as, @stdin);
+INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
+VALUES (@id, @sandbox, @argv, @cwd, @run_as, @secret_sealed, @open_stdin, @tty_rows, @tty_cols, @timeout_seconds);
 
 -- name: InsertAttachment :exec
 INSERT INTO attachments (token_hash, session, expires_at) VALUES (@token_hash, @session, now() + @life::interval);
@@ -9,9 +10,17 @@ SELECT count(*) FROM sessions WHERE sandbox = @sandbox;
 
 -- name: Session :one
 -- Without its environment and stdin, which only the attach needs.
-SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.execution, x.created_at, x.started_at
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
 FROM sessions x JOIN sandboxes s ON s.id = x.sandbox
 WHERE s.project = @project AND x.sandbox = @sandbox AND x.id = @id;
+
+-- name: Sessions :many
+-- Newest first; as Session. The caller has checked that the sandbox is the project's.
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
+FROM sessions x
+WHERE x.sandbox = @sandbox
+    AND (sqlc.narg('before_at')::timestamptz IS NULL OR (x.created_at, x.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
+ORDER BY x.created_at DESC, x.id DESC LIMIT @max_rows;
 
 -- name: Attachment :one
 SELECT session, expires_at FROM attachments WHERE token_hash = @token_hash;
@@ -19,8 +28,8 @@ SELECT session, expires_at FROM attachments WHERE token_hash = @token_hash;
 -- name: AttachmentTarget :one
 -- Everything that the resolution of a token is decided by, and the session to run.
 SELECT a.token_hash, a.expires_at, (a.expires_at <= now())::boolean AS expired, (a.revoked_at IS NOT NULL)::boolean AS revoked,
-    x.id AS session, x.argv, x.cwd, x.env, x.run_as, x.stdin, x.execution AS session_execution,
-    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, st.state, st.error_code, st.error_message
+    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
+    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
 FROM attachments a
 JOIN sessions x ON x.id = a.session
 JOIN sandboxes s ON s.id = x.sandbox

@@ -1,0 +1,66 @@
+package access
+
+import (
+	"context"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/sandboxes"
+)
+
+// startWait is how long a request waits for a sandbox that is being created or started: less than the edge waits for the answer.
+const startWait = 4 * time.Second
+
+// ResolveToken returns the sandbox that a token opens, with the execution to use. Errors: unauthenticated, forbidden (another sandbox's
+// token), token_expired, execution_lost, conflict (it doesn't run), unavailable.
+func (a *Access) ResolveToken(ctx context.Context, token, sandbox string) (record.Sandbox, error) {
+	b, err := a.Bearer(ctx, token, sandbox)
+	if err != nil {
+		return record.Sandbox{}, err
+	}
+	return a.running(ctx, b.Project, sandbox)
+}
+
+// ResolveFileURL does the same for a signed URL.
+func (a *Access) ResolveFileURL(ctx context.Context, sandbox string, u FileURL) (record.Sandbox, error) {
+	if space.CheckID(space.PrefixSandbox, sandbox) != nil {
+		return record.Sandbox{}, space.Errorf(space.CodeUnauthenticated, "the URL names no sandbox")
+	}
+	if err := a.verify(ctx, sandbox, u); err != nil {
+		return record.Sandbox{}, err
+	}
+	project, err := a.store.SandboxProject(ctx, sandbox)
+	if err != nil {
+		return record.Sandbox{}, err
+	}
+	return a.running(ctx, project, sandbox)
+}
+
+// running returns a sandbox that runs; one that is being created or started is waited for, at most startWait.
+func (a *Access) running(ctx context.Context, project, sandbox string) (record.Sandbox, error) {
+	ctx, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	news := a.bell.Watch(sandbox)
+	defer news.Close()
+	for {
+		box, err := a.sandboxes.Get(ctx, project, sandbox)
+		if err != nil {
+			return record.Sandbox{}, err
+		}
+		switch state := sandboxes.State(box); state {
+		case space.StateRunning:
+			return box, nil
+		case space.StateLost:
+			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox's machine is lost: start the sandbox from its disk, or create another one")
+		case space.StateDeleting, space.StateDeleted:
+			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox is deleted")
+		case space.StateCreating, space.StateStarting:
+			if !news.Next(ctx) {
+				return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox doesn't run yet: try again in a moment")
+			}
+		default:
+			return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox is %s: it must run for this", state)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+
+	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/access"
+	"github.com/space-platform/space/internal/control/sessions"
+)
+
+// TokenSessions creates sessions for holders of sandbox tokens: the same body, checks and answer as createSession has for a key.
+type TokenSessions struct {
+	Access   *access.Access
+	Sessions *sessions.Sessions
+}
+
+// CreateSession creates a session in the sandbox that a token opens, from the JSON of a SessionCreate, and returns the JSON of a
+// SessionCreated. An Idempotency-Key is the sandbox's: it's never taken for one that a key of the project has used.
+func (t TokenSessions) CreateSession(ctx context.Context, sandbox, token, idempotencyKey string, body []byte) ([]byte, error) {
+	bearer, err := t.Access.Bearer(ctx, token, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxSessionBody {
+		return nil, space.Errorf(space.CodeTooLarge, "the body is over its limit of %d bytes", maxSessionBody)
+	}
+	var in gen.SessionCreate
+	if err := decodeStrict(body, &in); err != nil {
+		return nil, err
+	}
+	request, err := readRequest(notEmpty(idempotencyKey), "createSession", sandbox, &in)
+	if err != nil {
+		return nil, err
+	}
+	if request.Key != "" {
+		request.Key = sandbox + "/" + request.Key
+	}
+	s, a, err := t.Sessions.Create(ctx, sessions.Caller{Project: bearer.Project, Key: token}, sandbox, readSession(&in), request)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(gen.SessionCreated{Session: renderSession(s), Attachment: renderAttachment(a)})
+}

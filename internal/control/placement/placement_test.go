@@ -1,0 +1,57 @@
+package placement_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/placement"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+func TestCheck(t *testing.T) {
+	node := record.Facts{CPUs: 2, MemoryBytes: 1 << 30}
+	small := record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 1}
+	for _, x := range []struct {
+		name  string
+		room  record.Room
+		shape record.Shape
+		code  space.Code
+		field string
+	}{
+		{name: "fits", room: record.Room{Facts: node}, shape: small},
+		{name: "all of it", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 2, MemoryBytes: 1 << 30}},
+		{name: "more vCPUs than CPUs", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 3, MemoryBytes: 1}, code: space.CodeShapeUnavailable, field: "vcpus"},
+		{name: "more memory", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 1, MemoryBytes: 1<<30 + 1}, code: space.CodeShapeUnavailable, field: "memory_mb"},
+		{name: "the last vCPU", room: record.Room{Facts: node, Load: record.Load{VCPUs: 63}}, shape: small},
+		{name: "one too many", room: record.Room{Facts: node, Load: record.Load{VCPUs: 64}}, shape: small, code: space.CodeCapacity},
+		{name: "the last memory", room: record.Room{Facts: node, Load: record.Load{MemoryBytes: 4<<30 - 128<<20}}, shape: small},
+		{name: "too much memory", room: record.Room{Facts: node, Load: record.Load{MemoryBytes: 4<<30 - 128<<20 + 1}}, shape: small, code: space.CodeCapacity},
+		{name: "unknown node", shape: small, code: space.CodeUnavailable},
+	} {
+		err := placement.Check(x.room, x.shape)
+		var e *space.Error
+		if errors.As(err, &e); space.CodeOf(err) != x.code || x.field != "" && e.Field != x.field {
+			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+}
+
+// TestNeverOvercommitsMore places machines until no more fit, and holds the sum to the factors.
+func TestNeverOvercommitsMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		room := record.Room{Facts: record.Facts{CPUs: rapid.Uint32Range(1, 8).Draw(t, "cpus"), MemoryBytes: rapid.Uint64Range(1, 1<<36).Draw(t, "memory")}}
+		for range 300 {
+			shape := record.Shape{VCPUs: rapid.Uint32Range(1, 32).Draw(t, "vcpus"), MemoryBytes: rapid.Uint64Range(1, 1<<36).Draw(t, "bytes")}
+			if placement.Check(room, shape) == nil {
+				room.Load.VCPUs += uint64(shape.VCPUs)
+				room.Load.MemoryBytes += shape.MemoryBytes
+			}
+		}
+		if room.Load.VCPUs > uint64(room.Facts.CPUs)*placement.CPUOvercommit || room.Load.MemoryBytes > room.Facts.MemoryBytes*placement.MemoryOvercommit {
+			t.Fatalf("%+v", room)
+		}
+	})
+}

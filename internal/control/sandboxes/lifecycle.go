@@ -1,0 +1,58 @@
+package sandboxes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/wake"
+)
+
+// Stop writes that a sandbox's machine is to end and its disk to be kept, and returns the operation; of one that is being stopped or is
+// stopped, the operation that did it. Conflict if it doesn't run or another operation is under way.
+func (s *Sandboxes) Stop(ctx context.Context, project, id string) (operation string, err error) {
+	return s.change(ctx, project, id, stop)
+}
+
+// Start writes that a stopped or lost sandbox is to run from its disk, in a new execution, and returns the operation; of one that is being
+// started or runs, the operation that did it. Conflict if it has no disk or another operation is under way, capacity_exhausted if its node
+// has no room.
+func (s *Sandboxes) Start(ctx context.Context, project, id string) (operation string, err error) {
+	return s.change(ctx, project, id, func(now record.Situation, operation string) (record.Change, error) {
+		return start(now, operation, space.NewID(space.PrefixExecution), time.Now())
+	})
+}
+
+// Delete writes that a sandbox is to go, in whatever state it is, and returns the operation; repeated, the same one. An operation that is
+// under way fails with a conflict.
+func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation string, err error) {
+	return s.change(ctx, project, id, remove)
+}
+
+// Expire does what the lifetime says of a sandbox whose deadline was found to have passed, and reports whether it did: not if the lifetime is
+// another one by now. Conflict if it can't be done as the sandbox is now.
+func (s *Sandboxes) Expire(ctx context.Context, e record.Expiring) (done bool, err error) {
+	_, err = s.change(ctx, e.Project, e.ID, func(now record.Situation, operation string) (record.Change, error) {
+		return expire(now, operation, e.Lifetime, time.Now())
+	})
+	if errors.Is(err, errNotDue) || space.CodeOf(err) == space.CodeNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// change does what a verb decides, and wakes whom it concerns: the node, and those who wait for an operation that was superseded.
+func (s *Sandboxes) change(ctx context.Context, project, id string, decide func(record.Situation, string) (record.Change, error)) (string, error) {
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	operation := space.NewID(space.PrefixOperation)
+	c, err := s.store.ChangeSandbox(ctx, project, id, func(now record.Situation) (record.Change, error) { return decide(now, operation) })
+	if err != nil {
+		return "", err
+	}
+	s.bell.Ring(append(c.Ended, wake.Node(c.Node), id)...)
+	return c.Operation, nil
+}

@@ -1,0 +1,109 @@
+package sandboxes
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/placement"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// What a verb does is decided here, by what is so at the moment, and nowhere else. Two verbs at once are decided one after the other: the
+// second one finds the first one's operation running.
+
+// stop decides about a stop whose operation would have that id.
+func stop(now record.Situation, operation string) (record.Change, error) {
+	state := State(now.Sandbox)
+	switch same, err := underWay(now, record.StopSandbox); {
+	case same.Same != "" || err != nil:
+		return same, err
+	case state == space.StateStopped:
+		return record.Change{Kind: record.StopSandbox, Done: true, Operation: operation}, nil
+	case !state.CanBecome(space.StateStopping):
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs can be stopped", state)
+	}
+	return record.Change{Kind: record.StopSandbox, Operation: operation, Desired: record.DesiredStopped}, nil
+}
+
+// start decides about a start at a time, whose operation and execution would have those ids.
+func start(now record.Situation, operation, execution string, at time.Time) (record.Change, error) {
+	box, state := now.Sandbox, State(now.Sandbox)
+	switch same, err := underWay(now, record.StartSandbox); {
+	case same.Same != "" || err != nil:
+		return same, err
+	case state == space.StateRunning:
+		return record.Change{Kind: record.StartSandbox, Done: true, Operation: operation}, nil
+	case !state.CanBecome(space.StateStarting):
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is stopped or lost can be started from its disk", state)
+	}
+	room, err := now.Room()
+	if err != nil {
+		return record.Change{}, err
+	}
+	if err := placement.Check(room, box.Shape); err != nil {
+		return record.Change{}, err
+	}
+	route := box.Execution.Route
+	route.Execution, route.Epoch = execution, route.Epoch+1
+	return record.Change{
+		Kind: record.StartSandbox, Operation: operation, Desired: record.DesiredRunning,
+		Execution:    record.Execution{Route: route, DiskOf: disk(box.Execution)},
+		DropLifetime: box.Lifetime != nil && !box.Lifetime.Deadline.After(at),
+	}, nil
+}
+
+// disk is the execution that has a sandbox's disk: the current one, unless it never came to run.
+func disk(e record.Execution) string {
+	if e.Observed == space.ExecutionFailed {
+		return e.DiskOf
+	}
+	return e.Route.Execution
+}
+
+// remove decides about a delete, which is possible whatever is so.
+func remove(now record.Situation, operation string) (record.Change, error) {
+	switch {
+	case now.Sandbox.Desired != record.DesiredDeleted:
+		return record.Change{
+			Kind: record.DeleteSandbox, Operation: operation, Desired: record.DesiredDeleted,
+			Supersede: space.Errorf(space.CodeConflict, "the sandbox was deleted meanwhile, by operation %s", operation),
+		}, nil
+	case now.Running != nil:
+		return record.Change{Same: now.Running.ID}, nil
+	default:
+		return record.Change{Kind: record.DeleteSandbox, Done: true, Operation: operation}, nil
+	}
+}
+
+// errNotDue says that a sandbox's lifetime is another one by now, or was removed.
+var errNotDue = errors.New("the sandbox's deadline has changed")
+
+// expire decides about a sandbox whose lifetime was found to have ended at a time. The lifetime ends with its action.
+func expire(now record.Situation, operation string, found record.Lifetime, at time.Time) (record.Change, error) {
+	l := now.Sandbox.Lifetime
+	switch {
+	case l == nil || l.OnExpiry != found.OnExpiry || l.Deadline.After(at):
+		return record.Change{}, errNotDue
+	case l.OnExpiry == record.ExpiryDelete:
+		return remove(now, operation)
+	}
+	c, err := stop(now, operation)
+	c.DropLifetime = true
+	return c, err
+}
+
+// underWay answers for a verb while an operation runs: the same verb gets the same operation, another one a conflict that names it.
+func underWay(now record.Situation, kind record.OperationKind) (record.Change, error) {
+	switch state := State(now.Sandbox); {
+	case slices.Contains([]space.State{space.StateDeleting, space.StateDeleted}, state):
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s", state)
+	case now.Running == nil:
+		return record.Change{}, nil
+	case now.Running.Kind == kind:
+		return record.Change{Same: now.Running.ID}, nil
+	default:
+		return record.Change{}, space.Errorf(space.CodeConflict, "operation %s (%s) is under way: wait until it has ended", now.Running.ID, now.Running.Kind)
+	}
+}

@@ -1,0 +1,187 @@
+package sandboxes
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+
+// anySituation draws what a verb can be decided by.
+func anySituation(t *rapid.T) record.Situation {
+	states := space.ExecutionStates()
+	box := record.Sandbox{
+		ID: "sbx_1", Desired: rapid.SampledFrom([]record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted}).Draw(t, "desired"),
+		Shape: record.Shape{VCPUs: 1, MemoryBytes: 1}, Remains: rapid.Bool().Draw(t, "remains"),
+		Execution: record.Execution{
+			Route:    space.Route{Sandbox: "sbx_1", Execution: "exe_2", Epoch: 2, Placement: space.Placement{Kind: space.PlacementNode, Node: "n"}},
+			Observed: rapid.SampledFrom(states).Draw(t, "observed"),
+		},
+	}
+	if rapid.Bool().Draw(t, "from a disk") {
+		box.Execution.DiskOf, box.Execution.Disk = "exe_1", rapid.SampledFrom(states).Draw(t, "disk")
+	}
+	if rapid.Bool().Draw(t, "has a lifetime") {
+		box.Lifetime = &record.Lifetime{
+			Deadline: now.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "minutes")) * time.Minute),
+			OnExpiry: rapid.SampledFrom([]record.Expiry{record.ExpiryDelete, record.ExpiryStop}).Draw(t, "action"),
+		}
+	}
+	if box.Desired != record.DesiredDeleted && box.Execution.Observed == space.ExecutionGone {
+		box.Execution.Observed = space.ExecutionLost // nothing goes unless it's told to
+	}
+	out := record.Situation{Sandbox: box, Room: func() (record.Room, error) {
+		return record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1}}, nil
+	}}
+	if kind := rapid.SampledFrom([]record.OperationKind{"", record.CreateSandbox, record.StopSandbox, record.StartSandbox, record.DeleteSandbox}).Draw(t, "running"); kind != "" {
+		out.Running = &record.Operation{ID: "op_running", Kind: kind}
+	}
+	return out
+}
+
+// TestVerbs holds every decision to the rules that must hold whatever else is so.
+func TestVerbs(t *testing.T) {
+	verbs := map[record.OperationKind]func(record.Situation) (record.Change, error){
+		record.StopSandbox:   func(s record.Situation) (record.Change, error) { return stop(s, "op_new") },
+		record.StartSandbox:  func(s record.Situation) (record.Change, error) { return start(s, "op_new", "exe_3", now) },
+		record.DeleteSandbox: func(s record.Situation) (record.Change, error) { return remove(s, "op_new") },
+	}
+	aims := map[record.OperationKind]space.State{record.StopSandbox: space.StateStopping, record.StartSandbox: space.StateStarting, record.DeleteSandbox: space.StateDeleting}
+	reached := map[record.OperationKind][]space.State{
+		record.StopSandbox: {space.StateStopped}, record.StartSandbox: {space.StateRunning}, record.DeleteSandbox: {space.StateDeleting, space.StateDeleted},
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := anySituation(t)
+		kind := rapid.SampledFrom([]record.OperationKind{record.StopSandbox, record.StartSandbox, record.DeleteSandbox}).Draw(t, "verb")
+		c, err := verbs[kind](s)
+		state := State(s.Sandbox)
+		going := state == space.StateDeleting || state == space.StateDeleted
+		switch {
+		case err != nil:
+			if space.CodeOf(err) != space.CodeConflict || kind == record.DeleteSandbox {
+				t.Fatalf("%s of one that is %s: %v", kind, state, err)
+			}
+			if s.Running != nil && !going && !strings.Contains(err.Error(), "op_running") {
+				t.Fatalf("%s while %s runs doesn't name it: %v", kind, s.Running.Kind, err)
+			}
+		case c.Same != "":
+			if s.Running == nil || c.Same != s.Running.ID || s.Running.Kind != kind && (kind != record.DeleteSandbox || !going) {
+				t.Fatalf("%s got operation %s while %+v runs", kind, c.Same, s.Running)
+			}
+		case c.Done:
+			if !slices.Contains(reached[kind], state) {
+				t.Fatalf("%s of one that is %s has nothing to do", kind, state)
+			}
+		default:
+			begins(t, s, kind, c, aims[kind])
+		}
+	})
+}
+
+// begins holds a change that begins to the table, and to one operation at a time.
+func begins(t *rapid.T, s record.Situation, kind record.OperationKind, c record.Change, aim space.State) {
+	state := State(s.Sandbox)
+	if !state.CanBecome(aim) {
+		t.Fatalf("%s begins in %s", kind, state)
+	}
+	if s.Running != nil && c.Supersede == nil {
+		t.Fatalf("%s begins while %s runs", kind, s.Running.Kind)
+	}
+	next := s.Sandbox
+	next.Desired = c.Desired
+	if c.Execution.Route.Execution != "" {
+		e, old := c.Execution, s.Sandbox.Execution
+		if e.Route.Execution == old.Route.Execution || e.Route.Epoch != old.Route.Epoch+1 || e.Route.Sandbox != old.Route.Sandbox || e.Route.Placement != old.Route.Placement {
+			t.Fatalf("after %v comes %v", old.Route, e.Route)
+		}
+		if e.DiskOf == "" || old.Observed == space.ExecutionFailed && e.DiskOf != old.DiskOf || old.Observed != space.ExecutionFailed && e.DiskOf != old.Route.Execution {
+			t.Fatalf("after %+v it boots from the disk of %q", old, e.DiskOf)
+		}
+		next.Execution = e
+		next.Execution.Observed = space.ExecutionPending
+	}
+	if got := State(next); got != aim {
+		t.Fatalf("%s of one that is %s makes it %s", kind, state, got)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	passed := record.Lifetime{Deadline: now.Add(-time.Second), OnExpiry: record.ExpiryStop}
+	runs := record.Sandbox{Desired: record.DesiredRunning, Execution: record.Execution{Observed: space.ExecutionRunning}}
+	for _, x := range []struct {
+		name  string
+		has   *record.Lifetime
+		found record.Lifetime
+		want  record.Change
+		err   error
+	}{
+		{name: "stop", has: &passed, found: passed, want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, DropLifetime: true}},
+		{name: "removed meanwhile", found: passed, err: errNotDue},
+		{name: "extended meanwhile", has: &record.Lifetime{Deadline: now.Add(time.Second), OnExpiry: record.ExpiryStop}, found: passed, err: errNotDue},
+		{name: "shortened meanwhile", has: &record.Lifetime{Deadline: now.Add(-time.Hour), OnExpiry: record.ExpiryStop}, found: passed,
+			want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, DropLifetime: true}},
+		{name: "another action meanwhile", has: &record.Lifetime{Deadline: passed.Deadline, OnExpiry: record.ExpiryDelete}, found: passed, err: errNotDue},
+	} {
+		box := runs
+		box.Lifetime = x.has
+		c, err := expire(record.Situation{Sandbox: box}, "op_1", x.found, now)
+		if diff := cmp.Diff(x.want, c); diff != "" || !errors.Is(err, x.err) {
+			t.Errorf("%s: %s, %v", x.name, diff, err)
+		}
+	}
+}
+
+// TestStartDropsWhatHasPassed starts sandboxes whose deadline passed while they were stopped: they'd be stopped at once.
+func TestStartDropsWhatHasPassed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anySituation(t)
+		c, err := start(s, "op_1", "exe_3", now)
+		if err != nil || c.Kind == "" || c.Done {
+			return
+		}
+		if l := s.Sandbox.Lifetime; c.DropLifetime != (l != nil && !l.Deadline.After(now)) {
+			t.Fatalf("lifetime %+v: %+v", l, c)
+		}
+	})
+}
+
+func TestLifetime(t *testing.T) {
+	soon, past, far := now.Add(time.Minute), now.Add(-time.Second), now.Add(MaxLifetime+time.Second)
+	zero, minute, year := 0, 60, 31_536_001
+	for _, x := range []struct {
+		name  string
+		l     Lifetime
+		want  time.Time
+		field string
+	}{
+		{name: "deadline", l: Lifetime{Deadline: &soon, OnExpiry: "delete"}, want: soon},
+		{name: "seconds", l: Lifetime{Seconds: &minute, OnExpiry: "stop"}, want: soon},
+		{name: "both", l: Lifetime{Deadline: &soon, Seconds: &minute, OnExpiry: "stop"}, field: "lifetime.seconds"},
+		{name: "neither", l: Lifetime{OnExpiry: "stop"}, field: "lifetime.deadline"},
+		{name: "no action", l: Lifetime{Seconds: &minute}, field: "lifetime.on_expiry"},
+		{name: "unknown action", l: Lifetime{Seconds: &minute, OnExpiry: "pause"}, field: "lifetime.on_expiry"},
+		{name: "past", l: Lifetime{Deadline: &past, OnExpiry: "stop"}, field: "lifetime.deadline"},
+		{name: "now", l: Lifetime{Deadline: &now, OnExpiry: "stop"}, field: "lifetime.deadline"},
+		{name: "too far", l: Lifetime{Deadline: &far, OnExpiry: "stop"}, field: "lifetime.deadline"},
+		{name: "no seconds", l: Lifetime{Seconds: &zero, OnExpiry: "stop"}, field: "lifetime.seconds"},
+		{name: "too many seconds", l: Lifetime{Seconds: &year, OnExpiry: "stop"}, field: "lifetime.seconds"},
+	} {
+		got, err := x.l.at(now)
+		var e *space.Error
+		if errors.As(err, &e); x.field != "" && (e == nil || e.Field != x.field) || x.field == "" && (err != nil || !got.Deadline.Equal(x.want)) {
+			t.Errorf("%s: %+v, %v", x.name, got, err)
+		}
+	}
+	if got, err := (*Lifetime)(nil).at(now); got != nil || err != nil {
+		t.Errorf("none: %v, %v", got, err)
+	}
+}

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/space-platform/space/internal/control/quota"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/postgres/db"
+)
+
+// ChangeSandbox does what decide says of a sandbox that nobody else changes meanwhile, in one transaction. It returns the operation to
+// answer with, the node that must act, and the operations that were ended.
+func (s *Store) ChangeSandbox(ctx context.Context, project, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
+	var out record.Changed
+	err := s.write(ctx, "change sandbox "+id, func(ctx context.Context, q *db.Queries) error {
+		now, err := situation(ctx, q, project, id)
+		if err != nil {
+			return err
+		}
+		change, err := decide(now)
+		if err != nil {
+			return err
+		}
+		out = record.Changed{Node: now.Sandbox.Execution.Route.Placement.Node}
+		return apply(ctx, q, now.Sandbox, change, &out)
+	})
+	return out, err
+}
+
+// lockSandbox reads a sandbox that nobody else changes until the transaction ends.
+func lockSandbox(ctx context.Context, q *db.Queries, project, id string) (record.Sandbox, error) {
+	if _, err := q.LockSandbox(ctx, db.LockSandboxParams{Project: project, ID: id}); err != nil {
+		return record.Sandbox{}, missing(err, "sandbox")
+	}
+	row, err := q.Sandbox(ctx, db.SandboxParams{Project: project, ID: id})
+	if err != nil {
+		return record.Sandbox{}, err
+	}
+	return sandbox(row)
+}
+
+func situation(ctx context.Context, q *db.Queries, project, id string) (record.Situation, error) {
+	box, err := lockSandbox(ctx, q, project, id)
+	if err != nil {
+		return record.Situation{}, err
+	}
+	running, err := runningOperation(ctx, q, id)
+	return record.Situation{Sandbox: box, Running: running, Room: func() (record.Room, error) {
+		// The project's lock comes before the node's, as where sandboxes are created.
+		if err := admit(ctx, q, project, quota.OfStart(box.Shape)); err != nil {
+			return record.Room{}, err
+		}
+		return room(ctx, q, box.Execution.Route.Placement.Node)
+	}}, err
+}
+
+func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Change, out *record.Changed) error {
+	switch {
+	case c.Same != "":
+		out.Operation = c.Same
+		return nil
+	case c.Done:
+		return done(ctx, q, box, c, out)
+	}
+	out.Operation = c.Operation
+	if c.Supersede != nil {
+		ended, err := endSandboxOperation(ctx, q, box.ID, c.Supersede)
+		if err != nil {
+			return err
+		}
+		out.Ended = ended
+	}
+	if c.Execution.Route.Execution != "" {
+		if err := insertExecution(ctx, q, c.Execution); err != nil {
+			return err
+		}
+	}
+	if err := q.Desire(ctx, db.DesireParams{
+		ID: box.ID, Desired: string(c.Desired), Execution: orNull(c.Execution.Route.Execution), DropLifetime: c.DropLifetime,
+	}); err != nil {
+		return fmt.Errorf("write what is desired: %w", err)
+	}
+	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{ID: c.Operation, Project: box.Project, Kind: string(c.Kind), Sandbox: box.ID})
+}
+
+// done answers for a verb that has nothing to do.
+func done(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Change, out *record.Changed) error {
+	before, err := q.SucceededSandboxOperation(ctx, db.SucceededSandboxOperationParams{Sandbox: box.ID, Kind: string(c.Kind)})
+	if err != nil {
+		return err
+	}
+	if len(before) > 0 {
+		out.Operation = before[0]
+		return nil
+	}
+	out.Operation = c.Operation
+	return q.InsertEndedSandboxOperation(ctx, db.InsertEndedSandboxOperationParams{ID: c.Operation, Project: box.Project, Kind: string(c.Kind), Sandbox: box.ID})
+}

@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// The contexts of sealed columns: each value opens in its own row and column only.
+func envContext(sandbox string) string     { return "sandboxes.env_sealed/" + sandbox }
+func fileKeyContext(sandbox string) string { return "sandboxes.file_key_sealed/" + sandbox }
+func sessionContext(session string) string { return "sessions.secret_sealed/" + session }
+
+var errNoKey = errors.New("the store has no encryption key")
+
+func (s *Store) seal(value []byte, context string) ([]byte, error) {
+	if s.key == nil {
+		return nil, fmt.Errorf("seal %s: %w", context, errNoKey)
+	}
+	out, err := s.key.Seal(value, context)
+	if err != nil {
+		return nil, fmt.Errorf("seal %s: %w", context, err)
+	}
+	return out, nil
+}
+
+func (s *Store) open(sealed []byte, context string) ([]byte, error) {
+	if s.key == nil {
+		return nil, fmt.Errorf("open %s: %w", context, errNoKey)
+	}
+	out, err := s.key.Open(sealed, context)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", context, err)
+	}
+	return out, nil
+}
+
+// sealEnv seals a sandbox's environment; an empty one is null.
+func (s *Store) sealEnv(sandbox string, env map[string]string) ([]byte, error) {
+	if len(env) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(env)
+	if err != nil {
+		return nil, err
+	}
+	return s.seal(b, envContext(sandbox))
+}
+
+func (s *Store) openEnv(sandbox string, sealed []byte) (map[string]string, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	b, err := s.open(sealed, envContext(sandbox))
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]string
+	return out, json.Unmarshal(b, &out)
+}
+
+// secretSpec is what may be secret of what a session runs.
+type secretSpec struct {
+	Env   map[string]string `json:"env,omitempty"`
+	Stdin []byte            `json:"stdin,omitempty"`
+}
+
+// sealSpec seals what may be secret of a spec; if there is nothing, it's null.
+func (s *Store) sealSpec(session string, spec record.Spec) ([]byte, error) {
+	if len(spec.Env) == 0 && len(spec.Stdin) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(secretSpec{Env: spec.Env, Stdin: spec.Stdin})
+	if err != nil {
+		return nil, err
+	}
+	return s.seal(b, sessionContext(session))
+}
+
+func (s *Store) openSpec(session string, sealed []byte, into *record.Spec) error {
+	if sealed == nil {
+		return nil
+	}
+	b, err := s.open(sealed, sessionContext(session))
+	if err != nil {
+		return err
+	}
+	var secret secretSpec
+	err = json.Unmarshal(b, &secret)
+	into.Env, into.Stdin = secret.Env, secret.Stdin
+	return err
+}
