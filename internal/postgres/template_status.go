@@ -50,7 +50,9 @@ func observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) 
 func emitBuilt(ctx context.Context, q *db.Queries, t record.TemplateSeen, news bool) error {
 	switch {
 	case t.Status.State == record.TemplateFailed:
-		return emitTemplate(ctx, q, record.EventTemplateFailed, t.ID, "", errorData(t.Status.Error))
+		data := errorData(t.Status.Error)
+		data["failed_step"] = t.Status.FailedStep
+		return emitTemplate(ctx, q, record.EventTemplateFailed, t.ID, "", data)
 	case news:
 		return emitTemplate(ctx, q, record.EventTemplateReady, t.ID, "", nil)
 	default:

@@ -182,9 +182,9 @@ func TestFailedBuildNamesItsStep(t *testing.T) {
 	r := newRig(t)
 	r.hold()
 	o := r.do(t, "POST", "/v1/templates", `{"name":"web","image":"web:1","steps":[{"run":"make"},{"run":"make test"}]}`).accepted(t)
-	r.end(o.Template.Id, record.TemplateStatus{State: record.TemplateFailed, FailedStep: 2, Error: space.Errorf(space.CodeGuest, "step 2, make test: exit status 2")})
+	r.end(o.Template.Id, record.TemplateStatus{State: record.TemplateFailed, FailedStep: 2, Error: space.Errorf(space.CodeGuest, "it ended with status 2")})
 	ended := decode[gen.Operation](t, r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil).want(t, 200))
-	if ended.Status != gen.OperationStatusFailed || *ended.Template.FailedStep != 2 || *ended.Error.Detail != "step 2, make test: exit status 2" {
+	if ended.Status != gen.OperationStatusFailed || *ended.Template.FailedStep != 2 || *ended.Error.Detail != "step 2: it ended with status 2" {
 		t.Errorf("%+v", ended)
 	}
 	p := r.do(t, "POST", "/v1/templates", `{"name":"other","template":"web"}`).code(t, space.CodeTemplateNotReady)
@@ -368,7 +368,7 @@ func TestLogStream(t *testing.T) {
 	if e := next(t, late); e.id != "2" {
 		t.Errorf("after line 1 comes %+v", e)
 	}
-	r.end(id, record.TemplateStatus{State: record.TemplateFailed, FailedStep: 1, Error: space.Errorf(space.CodeGuest, "step 1: no")}, numbered(3, 250)...)
+	r.end(id, record.TemplateStatus{State: record.TemplateFailed, FailedStep: 1, Error: space.Errorf(space.CodeGuest, "no")}, numbered(3, 250)...)
 	for name, stream := range map[string]<-chan sseEvent{"first": events, "late": late} {
 		var got []string
 		var last sseEvent

@@ -1,6 +1,8 @@
 package nodesync
 
 import (
+	"fmt"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 )
@@ -52,10 +54,7 @@ func (d *decision) seeTemplate(w record.WantedTemplate, r TemplateReport) {
 	s := r.Status
 	switch s.State {
 	case record.TemplateFailed:
-		if s.Error == nil {
-			s.Error = space.Errorf(space.CodeInternal, "the build failed, and the node gave no reason")
-		}
-		s = record.TemplateStatus{State: s.State, FailedStep: s.FailedStep, Error: s.Error}
+		s = record.TemplateStatus{State: s.State, FailedStep: s.FailedStep, Error: buildError(s)}
 	case record.TemplateReady:
 		s = record.TemplateStatus{State: s.State, Shape: s.Shape, Digest: s.Digest}
 	default:
@@ -69,6 +68,18 @@ func (d *decision) seeTemplate(w record.WantedTemplate, r TemplateReport) {
 		seen.Defaults = r.Defaults
 	}
 	d.plan.Templates = append(d.plan.Templates, seen)
+}
+
+// buildError is why a build failed. It names the step, if it was one.
+func buildError(s record.TemplateStatus) *space.Error {
+	err := s.Error
+	if err == nil {
+		err = space.Errorf(space.CodeInternal, "the build failed, and the node gave no reason")
+	}
+	if s.FailedStep == 0 {
+		return err
+	}
+	return &space.Error{Code: err.Code, Message: fmt.Sprintf("step %d: %s", s.FailedStep, err.Message)}
 }
 
 // log adds what is new of a template's log to the plan, and reports whether something is.
