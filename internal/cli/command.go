@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
@@ -24,6 +26,9 @@ type commandFlags struct {
 	cwd     string
 	user    string
 	noStdin bool
+	stdin   bool // -i: stdin goes on while the command runs
+	tty     bool // -t: run in a terminal
+	timeout time.Duration
 }
 
 func addCommandFlags(c *cobra.Command) *commandFlags {
@@ -32,6 +37,9 @@ func addCommandFlags(c *cobra.Command) *commandFlags {
 	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path in which to run; the user's home if not given")
 	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
 	c.Flags().BoolVarP(&f.noStdin, "no-stdin", "n", false, "don't read stdin, even if something is piped in")
+	c.Flags().BoolVarP(&f.stdin, "interactive", "i", false, "send stdin while the command runs, however long it is")
+	c.Flags().BoolVarP(&f.tty, "tty", "t", false, "run in a terminal; implies -i")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the command after this time")
 	return f
 }
 
@@ -61,6 +69,18 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, g
 	if len(env) > 0 {
 		s.Env = &env
 	}
+	if f.timeout > 0 {
+		seconds := max(1, int(f.timeout/time.Second))
+		s.TimeoutSeconds = &seconds
+	}
+	if f.tty {
+		s.Tty = &gen.TerminalSize{Rows: 24, Cols: 80}
+	}
+	if f.interactive() {
+		open := true
+		s.OpenStdin = &open
+		return s, nil
+	}
 	if f.noStdin || !piped(stdin) {
 		return s, nil
 	}
@@ -72,6 +92,17 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, g
 		s.Stdin = &b
 	}
 	return s, nil
+}
+
+// interactive tells whether the command takes input while it runs.
+func (f *commandFlags) interactive() bool { return f.stdin || f.tty }
+
+// run runs the session as the flags say.
+func (f *commandFlags) run(ctx context.Context, c *client.Client, sandbox string, s client.SessionCreate, stdin io.Reader, show shower) error {
+	if f.interactive() {
+		return converse(ctx, c, sandbox, s, stdin, show)
+	}
+	return stream(ctx, c, sandbox, s, show)
 }
 
 func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
@@ -109,7 +140,7 @@ func readStdin(r io.Reader, tell io.Writer) ([]byte, error) {
 	}
 	if len(b) > maxStdin {
 		return nil, &cliError{code: "too_large", message: fmt.Sprintf("stdin is longer than %d bytes", maxStdin),
-			hint: "give the command less; a sandbox can fetch large inputs itself once it has a network"}
+			hint: "-i sends stdin of any length while the command runs"}
 	}
 	return b, nil
 }

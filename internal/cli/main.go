@@ -40,7 +40,7 @@ Settings are taken from flags, then the environment (SPACE_INSTANCE, SPACE_URL, 
 func Commands(getenv func(string) string) []*cobra.Command {
 	a := &app{getenv: getenv}
 	return []*cobra.Command{
-		runCommand(a), execCommand(a), sandboxCommand(a), templateCommand(a), operationCommand(a), eventsCommand(a),
+		runCommand(a), execCommand(a), shellCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a), operationCommand(a), eventsCommand(a),
 		projectCommand(a), userCommand(a), keyCommand(a),
 	}
 }

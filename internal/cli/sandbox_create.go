@@ -2,40 +2,42 @@ package cli
 
 import (
 	"fmt"
-	"maps"
 
 	"github.com/spf13/cobra"
 
-	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
 func sandboxCreateCommand(n *connection) *cobra.Command {
-	var in client.SandboxCreate
-	var vcpus, memory int
-	metadata := map[string]string{}
+	var vcpus, memory, disk int
+	f := &lifeFlags{}
 	c := &cobra.Command{
 		Use: "create TEMPLATE", Short: "Create a sandbox and wait until it runs", Args: cobra.ExactArgs(1),
-		Example: "  space sandbox create base --metadata task=42",
+		Example: "  space sandbox create base --metadata task=42\n  space sandbox create base --vcpus 2 --memory-mb 1024 --lifetime 1h",
 	}
-	c.Flags().StringToStringVar(&metadata, "metadata", nil, "NAME=VALUE to keep with it")
+	f.add(c)
 	c.Flags().IntVar(&vcpus, "vcpus", 0, "virtual CPUs; the template's if not given")
 	c.Flags().IntVar(&memory, "memory-mb", 0, "memory in MiB; the template's if not given")
+	c.Flags().IntVar(&disk, "disk-mb", 0, "disk in MiB; the template's if not given")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		in.Template = args[0]
-		if cmd.Flags().Changed("vcpus") {
-			in.Vcpus = &vcpus
+		in := client.SandboxCreate{Template: args[0]}
+		var err error
+		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
+			return err
 		}
-		if cmd.Flags().Changed("memory-mb") {
-			in.MemoryMb = &memory
-		}
-		if len(metadata) > 0 {
-			m := gen.Metadata(maps.Clone(metadata))
-			in.Metadata = &m
-		}
+		setSize(cmd, "vcpus", &vcpus, &in.Vcpus)
+		setSize(cmd, "memory-mb", &memory, &in.MemoryMb)
+		setSize(cmd, "disk-mb", &disk, &in.DiskMb)
 		return n.createSandbox(cmd, in)
 	}
 	return c
+}
+
+// setSize sets a size that was given, also one that the platform will refuse.
+func setSize(cmd *cobra.Command, flag string, value *int, field **int) {
+	if cmd.Flags().Changed(flag) {
+		*field = value
+	}
 }
 
 func (n *connection) createSandbox(cmd *cobra.Command, in client.SandboxCreate) error {

@@ -18,6 +18,11 @@ func stream(ctx context.Context, c *client.Client, sandbox string, in client.Ses
 	if err != nil {
 		return exitCode{exitPlatform, err}
 	}
+	return showSession(ctx, c, s, show)
+}
+
+// showSession shows a session's events until it has ended, and returns how the program should end.
+func showSession(ctx context.Context, c *client.Client, s client.SessionCreated, show shower) error {
 	for e, err := range c.Attach(ctx, s.Session, s.Attachment) {
 		if err != nil {
 			return exitCode{exitPlatform, err}

@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net/http"
+	"time"
+
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// The documents of a sandbox's life.
+type (
+	SandboxUpdate       = gen.SandboxUpdate
+	SandboxToken        = gen.SandboxToken
+	SandboxTokenCreated = gen.SandboxTokenCreated
+	Lifetime            = gen.Lifetime
+	Metrics             = gen.Metrics
+	FileURL             = gen.FileURL
+	FileURLCreate       = gen.FileURLCreate
+)
+
+// StopSandbox ends a sandbox's machine and waits until it has ended; its disk is kept, its memory isn't.
+func (c *Client) StopSandbox(ctx context.Context, id string) (Sandbox, error) {
+	op, err := decode[Operation](c.api.StopSandbox(ctx, id, &gen.StopSandboxParams{Wait: waitParameter(awaitEach)}))
+	return c.changed(ctx, "stop", id, op, err)
+}
+
+// StartSandbox boots a stopped or lost sandbox from its disk and waits until it runs; it's a new execution.
+func (c *Client) StartSandbox(ctx context.Context, id string) (Sandbox, error) {
+	op, err := decode[Operation](c.api.StartSandbox(ctx, id, &gen.StartSandboxParams{Wait: waitParameter(awaitEach)}))
+	return c.changed(ctx, "start", id, op, err)
+}
+
+func (c *Client) changed(ctx context.Context, verb, id string, op Operation, err error) (Sandbox, error) {
+	if err == nil {
+		op, err = c.Await(ctx, op)
+	}
+	if err != nil {
+		return Sandbox{}, fmt.Errorf("%s sandbox %s: %w", verb, id, err)
+	}
+	if op.Sandbox == nil {
+		return c.GetSandbox(ctx, id)
+	}
+	return *op.Sandbox, nil
+}
+
+// UpdateSandbox changes a sandbox's metadata, environment or lifetime; what is absent stays as it is.
+func (c *Client) UpdateSandbox(ctx context.Context, id string, in SandboxUpdate) (Sandbox, error) {
+	s, err := decode[Sandbox](c.api.UpdateSandbox(ctx, id, in))
+	if err != nil {
+		return s, fmt.Errorf("update sandbox %s: %w", id, err)
+	}
+	return s, nil
+}
+
+// Metrics returns the newest figures of a sandbox.
+func (c *Client) Metrics(ctx context.Context, id string) (Metrics, error) {
+	m, err := decode[Metrics](c.api.GetSandboxMetrics(ctx, id))
+	if err != nil {
+		return m, fmt.Errorf("get the metrics of sandbox %s: %w", id, err)
+	}
+	return m, nil
+}
+
+// CreateSandboxToken issues a token for the data plane of one sandbox; 0 is the platform's own life time for it.
+func (c *Client) CreateSandboxToken(ctx context.Context, id, name string, life time.Duration) (SandboxTokenCreated, error) {
+	in := gen.SandboxTokenCreate{Name: given(name)}
+	if life > 0 {
+		seconds := int(life / time.Second)
+		in.ExpiresInSeconds = &seconds
+	}
+	t, err := decode[SandboxTokenCreated](c.api.CreateSandboxToken(ctx, id, &gen.CreateSandboxTokenParams{IdempotencyKey: idempotencyKey()}, in))
+	if err != nil {
+		return t, fmt.Errorf("issue a token for sandbox %s: %w", id, err)
+	}
+	return t, nil
+}
+
+// ListSandboxTokens returns a sandbox's tokens that are valid, without their secrets.
+func (c *Client) ListSandboxTokens(ctx context.Context, id string) ([]SandboxToken, error) {
+	p, err := decode[gen.SandboxTokenPage](c.api.ListSandboxTokens(ctx, id))
+	if err != nil {
+		return nil, fmt.Errorf("list the tokens of sandbox %s: %w", id, err)
+	}
+	return p.Items, nil
+}
+
+// RevokeSandboxToken ends a token; one that is revoked already stays so.
+func (c *Client) RevokeSandboxToken(ctx context.Context, sandbox, token string) error {
+	if err := done(c.api.RevokeSandboxToken(ctx, sandbox, token)); err != nil {
+		return fmt.Errorf("revoke token %s: %w", token, err)
+	}
+	return nil
+}
+
+// SignFileURL returns a URL that reads or writes one file until a time, with no other material.
+func (c *Client) SignFileURL(ctx context.Context, sandbox string, in FileURLCreate) (FileURL, error) {
+	u, err := decode[FileURL](c.api.CreateFileURL(ctx, sandbox, in))
+	if err != nil {
+		return u, fmt.Errorf("sign a URL for %s: %w", in.Path, err)
+	}
+	return u, nil
+}
+
+// planeLife is how long a token lives that Plane issues: longer than any single thing one does with it.
+const planeLife = 24 * time.Hour
+
+// Plane issues a token for a sandbox and returns its data plane.
+func (c *Client) Plane(ctx context.Context, sandbox string) (*Plane, error) {
+	t, err := c.CreateSandboxToken(ctx, sandbox, "client", planeLife)
+	if err != nil {
+		return nil, err
+	}
+	return NewPlane(t.Url, sandbox, t.Secret, WithHTTPClient(c.http))
+}
+
+// ListSessions returns a sandbox's sessions, newest first. Plane.LiveSessions says how those are that were started.
+func (c *Client) ListSessions(ctx context.Context, sandbox string) iter.Seq2[Session, error] {
+	return pages(func(cursor *string) (*http.Response, error) {
+		return c.api.ListSessions(ctx, sandbox, &gen.ListSessionsParams{Cursor: cursor})
+	}, func(p gen.SessionPage) ([]Session, *string) { return p.Items, p.NextCursor })
+}

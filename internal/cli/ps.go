@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+func psCommand(a *app) *cobra.Command {
+	c := &cobra.Command{Use: "ps SANDBOX", Short: "List the sessions of a sandbox, newest first, with how they are", Args: cobra.ExactArgs(1)}
+	n := connectionFlags(a, c)
+	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
+		p, err := cl.Plane(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		list, err := p.LiveSessions(ctx)
+		if err != nil {
+			return err
+		}
+		if n.json() {
+			return WriteJSON(out, items[client.LiveSession]{list})
+		}
+		rows := make([][]string, len(list))
+		for i, s := range list {
+			rows[i] = []string{s.Id, text(s.Pid), fate(s), text(s.User), fmt.Sprint(s.OutputBytes), strings.Join(s.Argv, " ")}
+		}
+		return WriteTable(out, []string{"SESSION", "PID", "STATE", "USER", "OUTPUT", "COMMAND"}, rows)
+	})
+	return c
+}
+
+// fate is how a session is, or how it ended.
+func fate(s client.LiveSession) string {
+	switch {
+	case s.Error != nil && *s.Error != "":
+		return "not started"
+	case s.Signal != nil:
+		return *s.Signal
+	case s.Code != nil:
+		return fmt.Sprintf("exit %d", *s.Code)
+	default:
+		return string(s.State)
+	}
+}
+
+// text shows what may be absent.
+func text[T any](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(*v)
+}

@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+func sandboxStopCommand(n *connection) *cobra.Command {
+	return &cobra.Command{
+		Use: "stop SANDBOX…", Short: "Stop sandboxes: their disks are kept, their memory isn't", Args: cobra.MinimumNArgs(1),
+		RunE: n.each("stopping", (*client.Client).StopSandbox),
+	}
+}
+
+func sandboxStartCommand(n *connection) *cobra.Command {
+	return &cobra.Command{
+		Use: "start SANDBOX…", Short: "Start stopped or lost sandboxes from their disks", Args: cobra.MinimumNArgs(1),
+		RunE: n.each("starting", (*client.Client).StartSandbox),
+	}
+}
+
+// each does something with every sandbox that is named, and shows what they are then.
+func (n *connection) each(doing string, do func(*client.Client, context.Context, string) (client.Sandbox, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, ids []string) error {
+		c, err := n.client()
+		if err != nil {
+			return err
+		}
+		var list []client.Sandbox
+		var errs []error
+		for _, id := range ids {
+			s, err := withProgress(cmd.ErrOrStderr(), doing+" sandbox "+id, func() (client.Sandbox, error) { return do(c, cmd.Context(), id) })
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			list = append(list, s)
+		}
+		return errors.Join(append(errs, n.showAll(cmd.OutOrStdout(), list))...)
+	}
+}
+
+func (n *connection) showAll(out io.Writer, list []client.Sandbox) error {
+	switch {
+	case len(list) == 0:
+		return nil
+	case n.json():
+		return WriteJSON(out, items[client.Sandbox]{list})
+	default:
+		return showSandboxes(out, list)
+	}
+}
+
+// withProgress tells people what is being done while it takes.
+func withProgress[T any](tell io.Writer, what string, do func() (T, error)) (T, error) {
+	p := startProgress(tell, what)
+	defer p.end()
+	return do()
+}

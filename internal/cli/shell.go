@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/client"
+)
+
+// shells are tried in this order: an image may have only one of them.
+const shells = `if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi`
+
+func shellCommand(a *app) *cobra.Command {
+	f := &commandFlags{tty: true}
+	c := &cobra.Command{
+		Use: "shell SANDBOX", Short: "Open a shell in a sandbox, in a terminal of its own", Args: cobra.ExactArgs(1),
+		Long: "Opens a login shell in a sandbox. Ctrl-C and the window's size go to the shell; it ends with exit or Ctrl-D.",
+	}
+	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
+	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path to begin in")
+	n := connectionFlags(a, c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		cl, err := n.client()
+		if err != nil {
+			return exitCode{exitPlatform, err}
+		}
+		line, open := shells, true
+		in := client.SessionCreate{Shell: &line, OpenStdin: &open, Tty: &gen.TerminalSize{Rows: 24, Cols: 80}, User: given(f.user), Cwd: given(f.cwd)}
+		ctx, stop := interruptible(cmd.Context())
+		defer stop()
+		return interrupted(ctx, converse(ctx, cl, args[0], in, cmd.InOrStdin(), plain(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+	}
+	return c
+}
