@@ -12,7 +12,7 @@ import (
 
 // Limits of a table.
 const (
-	MaxSessions  = 128 // kept at one time; beyond it the oldest that are over and acknowledged are forgotten
+	MaxSessions  = 160 // kept at one time, more than the node starts; beyond it the oldest that are over and acknowledged are forgotten
 	maxLingering = 64  // pipes that are held open by children of commands that have ended
 )
 

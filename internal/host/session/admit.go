@@ -40,9 +40,9 @@ func (s *Set) admit(id string, seen bool) error {
 	case seen:
 		return space.Errorf(space.CodeSessionLost, "session %s is not known to this execution", id)
 	case live >= maxLive:
-		return space.Errorf(space.CodeCapacity, "the sandbox runs %d sessions, which is the limit", maxLive)
+		return space.Errorf(space.CodeConflict, "the sandbox runs %d sessions, which is the limit at one time: end one, or wait until one has ended", maxLive)
 	case len(s.sessions) >= maxSessions:
-		return space.Errorf(space.CodeCapacity, "the sandbox has had %d sessions, which is the limit; create a new one", maxSessions)
+		return space.Errorf(space.CodeConflict, "the sandbox has had %d sessions, which is the limit; create a new one", maxSessions)
 	}
 	return nil
 }

@@ -17,6 +17,14 @@ import (
 // the client's own connection, gives up earlier.
 const sendTimeout = 30 * time.Second
 
+// startPatience is how long a client waits for the guest to start its session, or to say that it can't: 15 s. A cold guest under emulation takes
+// one. The session stays, and starts when the guest goes on.
+const startPatience = 15 * time.Second
+
+// errSilent says that the guest didn't start a session in that time.
+var errSilent = space.Errorf(space.CodeGuest, "the sandbox's guest hasn't answered within %s: it may be halted, stopped or overloaded; "+
+	"attach again, or delete the sandbox", startPatience)
+
 // The reasons of an Ended event.
 const (
 	reasonShuttingDown = "shutting_down"
@@ -96,6 +104,8 @@ func (c client) follow(ctx context.Context, ses *Session, resume bool) error {
 
 // sendStarted waits until the session has started, and says so; one that never did has only an outcome.
 func (c client) sendStarted(ctx context.Context, ses *Session) error {
+	patience := time.NewTimer(startPatience)
+	defer patience.Stop()
 	for {
 		started, exit, lost, changed := ses.outcome()
 		if started != nil {
@@ -106,6 +116,8 @@ func (c client) sendStarted(ctx context.Context, ses *Session) error {
 		}
 		select {
 		case <-changed:
+		case <-patience.C:
+			return errSilent
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

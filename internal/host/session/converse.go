@@ -17,7 +17,7 @@ import (
 
 // The limits of a conversation with the guest about one session.
 const (
-	answerTimeout = 30 * time.Second       // for a guest to answer a call; a cold one under emulation takes a second
+	answerTimeout = 30 * time.Second       // for a guest to take what a client waits for
 	stdinChunk    = 32 << 10               // bytes of stdin in one message
 	ackBytes      = 64 << 10               // kept output is acknowledged when so much has come,
 	ackDelay      = 100 * time.Millisecond // or so long after it came
@@ -74,11 +74,10 @@ func (s *Session) open(ctx context.Context, l *link.Link, acknowledged uint64) (
 	return st, nil
 }
 
-// opened waits for the guest's first answer. It returns how much stdin the guest has.
+// opened waits for the guest's first answer, as long as the link lives: a guest that is silent may go on, and then it starts what it was
+// asked for. Who is attached isn't kept waiting, see startPatience. It returns how much stdin the guest has.
 func (s *Session) opened(ctx context.Context, st *link.Stream) (received uint64, err error) {
-	wait, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	m, err := receive(wait, st)
+	m, err := receive(ctx, st)
 	if err != nil {
 		return 0, fmt.Errorf("open session %s: %w", s.id, err)
 	}
@@ -138,10 +137,8 @@ func (s *Session) keep(ctx context.Context, log *ring.Ring, o *sessionv1.Output)
 	return onNode(log.Append(ctx, stream, data))
 }
 
-// forget tells the guest that it may drop an ended session.
+// forget tells the guest that it may drop an ended session, and waits for its answer as opened does.
 func (s *Session) forget(ctx context.Context, l *link.Link) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
 	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_ForgetSession{ForgetSession: &guestv1.ForgetSession{Session: s.id}}})
 	if err != nil {
 		return fmt.Errorf("forget session %s: %w", s.id, err)

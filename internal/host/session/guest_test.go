@@ -22,6 +22,8 @@ type fakeGuest struct {
 	procs map[string]*process
 	// lie, if set, changes what is sent.
 	lie func(*guestv1.FromSession)
+	// wait, if set, is called before a session is opened; false refuses it.
+	wait func() bool
 }
 
 // pieceBytes is how much the fake reads at once.
@@ -112,6 +114,10 @@ func (g *fakeGuest) serve(st *link.Stream) {
 }
 
 func (g *fakeGuest) session(st *link.Stream, o *guestv1.OpenSession) {
+	if g.wait != nil && !g.wait() {
+		st.Reset(link.CodeRefused)
+		return
+	}
 	p := g.proc(o.GetSession())
 	p.change(func() { p.starts = max(p.starts, 1); p.acked = o.GetAcknowledged(); p.stdinWant = o.GetStdinBytes() })
 	p.mu.Lock()

@@ -13,7 +13,7 @@ import (
 const (
 	firstBackOff   = 50 * time.Millisecond
 	longestBackOff = 5 * time.Second
-	maxFailures    = 6 // in a row on a living link without any progress, then the session is given up: after about 1.5 s
+	maxFailures    = 6 // broken conversations in a row on a living link, then the session is given up: after 1.5 s at least
 )
 
 // pump keeps one session in touch with the guest until nothing is left to say, or the set ends. It's the only goroutine that appends to
@@ -37,16 +37,23 @@ func (s *Set) pump(ses *Session) {
 			return
 		}
 		s.log.Warn("session interrupted", "session", ses.id, "err", err)
-		if !isDone(l) && !errors.Is(err, errNode) {
+		if !isDone(l) && !errors.Is(err, errNode) && !isFull(ses, err) {
 			failures++
 		}
 		if failures >= maxFailures {
-			ses.lose(space.Errorf(space.CodeGuest, "the guest can't run the session, and was asked %d times", failures))
+			ses.lose(space.Errorf(space.CodeGuest, "the guest broke off the session %d times, and it can't go on: %w", failures, err))
 			return
 		}
 		s.pause(l, backOff)
 		backOff = min(2*backOff, longestBackOff)
 	}
+}
+
+// isFull tells whether the guest has too many sessions for one that hasn't started: it has ended some that the node still writes down.
+func isFull(ses *Session, err error) bool {
+	var reset *link.ResetError
+	started, _, _, _ := ses.outcome()
+	return started == nil && errors.As(err, &reset) && reset.Remote && reset.Code == link.CodeRefused
 }
 
 // speak says the next thing that the guest has to hear of a session.

@@ -23,7 +23,7 @@ type Limits struct {
 // Limits that nobody changes.
 const (
 	DefaultKeptBytes = 256 << 20
-	maxLive          = 200     // running at the same time; a link carries a few more streams than that
+	maxLive          = 128     // running at the same time; a guest and a link carry some more
 	maxSessions      = 100_000 // in an execution's life: each leaves a directory behind, so that it never starts again
 )
 
