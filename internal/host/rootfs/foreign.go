@@ -2,8 +2,10 @@ package rootfs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/space-platform/space/internal/host/image"
 )
@@ -21,7 +23,7 @@ func (o Order) registry() image.Registry {
 // resolve finds out what an image is now.
 func resolve(ctx context.Context, o Order) (Result, error) {
 	i, err := o.registry().Find(ctx, o.Image)
-	if err != nil {
+	if err = errors.Join(err, os.RemoveAll(filepath.Join(o.Dir, viewName))); err != nil {
 		return Result{}, err
 	}
 	return Result{Reference: i.Reference, Config: &i.Config}, nil

@@ -200,6 +200,9 @@ func TestResolvePinsAReference(t *testing.T) {
 	if err != nil || !strings.HasSuffix(r.Reference, "@"+digest.String()) || r.Config == nil {
 		t.Errorf("got %+v, %v", r, err)
 	}
+	if left, err := os.ReadDir(order.Dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
 }
 
 func TestDiskIsAsLargeAsOrdered(t *testing.T) {

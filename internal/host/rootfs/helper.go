@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Subcommand is the hidden argument with which a program becomes the helper; what follows goes to HelperMain.
@@ -126,22 +124,4 @@ func (o Order) do(task string) (Result, error) {
 		return Result{}, err
 	}
 	return makeAll(context.Background(), o, progress)
-}
-
-// ownMounts cuts the helper's mounts off from the machine's, shows it its own processes only, and lets it run programs and use devices in
-// its directory, which the volume's mount forbids.
-func ownMounts(dir string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil { // what the machine unmounts isn't held here
-		return fmt.Errorf("cut the helper's mounts off: %w", err)
-	}
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("mount the helper's /proc: %w", err)
-	}
-	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("mount the helper's directory: %w", err)
-	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("allow programs in the helper's directory: %w", err)
-	}
-	return nil
 }

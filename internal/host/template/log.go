@@ -2,9 +2,12 @@ package template
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	space "github.com/space-platform/space"
 )
 
 // Limits of a build's log.
@@ -42,6 +45,18 @@ func (l *buildLog) add(step int, text string) {
 	l.bytes += len(text)
 	if len(l.lines) > maxKeptLines || l.bytes > maxKeptBytes {
 		l.drop()
+	}
+}
+
+// failed adds why a build failed.
+func (l *buildLog) failed(step int, err error) {
+	text := err.Error()
+	var e *space.Error
+	if errors.As(err, &e) {
+		text = e.Message
+	}
+	for line := range strings.Lines("the build failed: " + text) {
+		l.add(step, strings.TrimRight(line, "\n"))
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 // Open reads the templates in a directory, which it makes if need be, and removes what isn't one. Those whose snapshot doesn't fit today's kernel, guest
 // or driver get a new one, made from their disk.
 func Open(_ context.Context, cfg Config) (*Store, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open the templates: %w", err)
+	for _, dir := range []string{cfg.Dir, cfg.Layers, cfg.Blobs} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("open the templates: %w", err)
+		}
 	}
 	s := &Store{cfg: cfg, templates: map[string]*entry{}, turn: make(chan struct{}, maxBuilds)}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())

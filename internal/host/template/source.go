@@ -3,7 +3,6 @@ package template
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -65,7 +64,7 @@ func (b *builder) pin(ctx context.Context) error {
 	b.said("looking for the image " + b.order.Image)
 	r, err := b.cfg.Helper.Resolve(ctx, b.helperOrder())
 	if err != nil {
-		return blame(err, "image")
+		return b.blame(err)
 	}
 	b.order.Image = r.Reference
 	b.said("it is " + r.Reference)
@@ -102,7 +101,7 @@ func (b *builder) makeSource(ctx context.Context, key string) error {
 	defer done()
 	r, err := b.cfg.Helper.Make(ctx, o, b.said)
 	if err != nil {
-		return blame(err, b.order.field())
+		return b.blame(err)
 	}
 	b.config = r.Config
 	return b.layers.put(layer{Key: key, Config: r.Config}, b.disk())
@@ -126,11 +125,17 @@ func (b *builder) withUpload(o rootfs.Order) (rootfs.Order, func(), error) {
 	return o, done, nil
 }
 
-// blame makes an error that nobody has blamed on anything the source's: a registry that doesn't answer, a package that doesn't exist.
-func blame(err error, field string) error {
+// blame says whose fault an error is that the helper says nothing of: with packages it's the archive's word that there is no such one, with images
+// that the registry doesn't answer.
+func (b *builder) blame(err error) error {
 	var e *space.Error
-	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
+	case b.order.Debian != nil:
+		return &space.Error{Code: space.CodeInvalid, Field: "debian", Message: err.Error(), Err: err}
+	case b.order.Image != "":
+		return &space.Error{Code: space.CodeUnavailable, Field: "image", Message: err.Error(), Err: err}
 	}
-	return &space.Error{Code: space.CodeInvalid, Field: field, Message: fmt.Sprint(err), Err: err}
+	return err
 }

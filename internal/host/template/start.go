@@ -64,10 +64,12 @@ func (b *builder) startCommand(ctx context.Context, kept *session.Set) error {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if err := exitError(exit, tail); err != nil {
-		return fmt.Errorf("the start command: %w", err)
+	err = exitError(exit, tail)
+	var e *space.Error
+	if errors.As(err, &e) {
+		e.Field = "start_command"
 	}
-	return nil
+	return err
 }
 
 // awaitReady tries the check until it succeeds, or the start command fails. Without a check the command gets a moment to fail.
