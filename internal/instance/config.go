@@ -21,6 +21,8 @@ type Config struct {
 	// PublicURL and EdgeURL are how clients reach the API and the edge. Empty: loopback with the instance's ports.
 	PublicURL string `toml:"public_url"`
 	EdgeURL   string `toml:"edge_url"`
+	// OTLPEndpoint is where every role sends its traces: the base URL of a collector that speaks OTLP/HTTP. Empty: there are no traces.
+	OTLPEndpoint string `toml:"otlp_endpoint"`
 	// DatabaseURL is an existing PostgreSQL to use instead of a private one. It's a secret, and the other roles read config.toml: so it's
 	// the key database_url of a file of its own, DatabaseFile. Empty: the private one, or a reader who may not know.
 	DatabaseURL string `toml:"-"`

@@ -127,6 +127,15 @@ func (i Instance) APIPort() int { return firstPort + i.Slot*portsPerSlot }
 // EdgePort is the data plane's port on loopback.
 func (i Instance) EdgePort() int { return i.APIPort() + 1 }
 
+// opsPorts are the ports on which roles answer an operator's programs, counted from the API's. A role without one says nothing.
+var opsPorts = map[Role]int{API: 2, Edge: 3, Host: 4, Manager: 5, NodeAPI: 6}
+
+// OpsPort is the port on loopback on which a role serves its metrics and says whether it's ready.
+func (i Instance) OpsPort(r Role) (port int, ok bool) {
+	n, ok := opsPorts[r]
+	return i.APIPort() + n, ok
+}
+
 // GID is the id of the instance's group.
 func (i Instance) GID() int { return firstUID + i.Slot*uidsPerSlot }
 

@@ -5,12 +5,19 @@ import (
 	"net"
 
 	"connectrpc.com/connect"
+
+	"github.com/space-platform/space/internal/telemetry"
 )
 
-// ClientOptions are what every client of ours is made with: answers of at most maxBytes per message, and no compression, because
-// both ends are on one machine.
+// ClientOptions are what every client of ours is made with: answers of at most maxBytes per message, no compression, because both ends are
+// on one machine, and the request's id on its way.
 func ClientOptions(maxBytes int) connect.ClientOption {
-	return connect.WithClientOptions(connect.WithReadMaxBytes(maxBytes), connect.WithAcceptCompression("gzip", nil, nil))
+	return connect.WithClientOptions(connect.WithReadMaxBytes(maxBytes), connect.WithAcceptCompression("gzip", nil, nil), connect.WithInterceptors(telemetry.Interceptor()))
+}
+
+// HandlerOptions are what every server of ours is made with: messages of at most maxBytes, and the request's id off the wire.
+func HandlerOptions(maxBytes int) connect.HandlerOption {
+	return connect.WithHandlerOptions(connect.WithReadMaxBytes(maxBytes), connect.WithInterceptors(telemetry.Interceptor()))
 }
 
 type uidKey struct{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,15 +38,40 @@ func HTTP(next http.Handler, newID func() string, route func(*http.Request) stri
 	})
 }
 
-// routeLabel is a pattern without its method, which has a label of its own.
+// routeLabel is a pattern without its method, which has a label of its own. A mux may name the path that it redirects to in place of a
+// pattern, and that is a client's choice: so only so many have one.
 func routeLabel(pattern string) string {
 	if _, path, ok := strings.Cut(pattern, " "); ok {
 		pattern = path
 	}
-	if pattern == "" || pattern == "/" {
+	if pattern == "" || pattern == "/" || !known.admit(pattern) {
 		return noRoute
 	}
 	return pattern
+}
+
+// maxRoutes bounds the routes of a process that have a label.
+const maxRoutes = 256
+
+// known are the routes that have one.
+var known routeSet
+
+type routeSet struct {
+	mu     sync.Mutex // guards routes
+	routes map[string]bool
+}
+
+// admit reports whether a route has a label: the first maxRoutes have.
+func (s *routeSet) admit(route string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.routes == nil {
+		s.routes = map[string]bool{}
+	}
+	if !s.routes[route] && len(s.routes) < maxRoutes {
+		s.routes[route] = true
+	}
+	return s.routes[route]
 }
 
 // methodLabel is the method if it's a usual one: clients may send any word.

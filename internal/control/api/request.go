@@ -9,24 +9,18 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
-type requestKey struct{}
-
 // requestID is the id under which the log knows a request; empty outside of one.
-func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestKey{}).(string)
-	return id
-}
+func requestID(ctx context.Context) string { return telemetry.Request(ctx) }
 
 // named gives each request an id, answers for a panic, and logs what was asked and how it ended: never a body, a query or a header.
 func named(next http.Handler, pattern func(*http.Request) string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		started := time.Now()
-		id := space.NewID(space.PrefixRequest)
-		r = r.WithContext(context.WithValue(r.Context(), requestKey{}, id))
+	newID := func() string { return space.NewID(space.PrefixRequest) }
+	return telemetry.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started, id := time.Now(), requestID(r.Context())
 		out := &answer{ResponseWriter: w}
-		out.Header().Set("X-Request-Id", id)
 		out.Header().Set("X-Content-Type-Options", "nosniff")
 		out.Header().Set("Cache-Control", "no-store")
 		defer func() {
@@ -37,7 +31,7 @@ func named(next http.Handler, pattern func(*http.Request) string) http.Handler {
 				"duration_ms", float64(time.Since(started).Microseconds())/1000)
 		}()
 		next.ServeHTTP(out, r)
-	})
+	}), newID, pattern)
 }
 
 // survive answers a request whose handler panicked, if it hasn't answered yet.

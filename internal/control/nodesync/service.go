@@ -50,7 +50,7 @@ var _ controlv1connect.ControlServiceHandler = (*Service)(nil)
 // NewService returns the service of a node's synchronization and a resolver.
 func NewService(node *Node, resolver Resolver, peers Peers) *Service {
 	s := &Service{node: node, resolver: resolver, peers: peers, mux: http.NewServeMux()}
-	s.Mount(controlv1connect.NewControlServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
+	s.Mount(controlv1connect.NewControlServiceHandler(s, peer.HandlerOptions(maxMessage), connect.WithRecover(recovered)))
 	return s
 }
 

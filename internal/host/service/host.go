@@ -56,10 +56,10 @@ var (
 // Handler returns the services as an HTTP handler.
 func (h *Host) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(hostv1connect.NewHostServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
-	mux.Handle(sessionv1connect.NewSessionServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
-	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
-	mux.Handle(uploadv1connect.NewUploadServiceHandler(h, connect.WithReadMaxBytes(maxRequest)))
+	mux.Handle(hostv1connect.NewHostServiceHandler(h, peer.HandlerOptions(maxRequest)))
+	mux.Handle(sessionv1connect.NewSessionServiceHandler(h, peer.HandlerOptions(maxRequest)))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(h, peer.HandlerOptions(maxRequest)))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(h, peer.HandlerOptions(maxRequest)))
 	return mux
 }
 

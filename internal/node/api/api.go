@@ -56,13 +56,13 @@ func NewHandler(c Config) http.Handler {
 		streams: make(chan struct{}, maxStreams), calls: make(chan struct{}, maxCalls), puts: make(chan struct{}, maxPuts), reports: make(chan struct{}, maxReports),
 	}
 	mux := http.NewServeMux()
-	path, h := sessionv1connect.NewSessionServiceHandler(d, connect.WithReadMaxBytes(relay.MaxRequestBytes))
+	path, h := sessionv1connect.NewSessionServiceHandler(d, peer.HandlerOptions(relay.MaxRequestBytes))
 	mux.Handle(path, only(c.EdgeUID, h))
-	path, h = sandboxv1connect.NewSandboxServiceHandler(d, connect.WithReadMaxBytes(relay.MaxCallBytes))
+	path, h = sandboxv1connect.NewSandboxServiceHandler(d, peer.HandlerOptions(relay.MaxCallBytes))
 	mux.Handle(path, only(c.EdgeUID, h))
-	path, h = uploadv1connect.NewUploadServiceHandler(d, connect.WithReadMaxBytes(relay.MaxCallBytes))
+	path, h = uploadv1connect.NewUploadServiceHandler(d, peer.HandlerOptions(relay.MaxCallBytes))
 	mux.Handle(path, only(c.EdgeUID, h))
-	path, h = controlv1connect.NewControlServiceHandler(d, connect.WithReadMaxBytes(MaxReportBytes))
+	path, h = controlv1connect.NewControlServiceHandler(d, peer.HandlerOptions(MaxReportBytes))
 	mux.Handle(path, only(c.ManagerUID, h))
 	return mux
 }

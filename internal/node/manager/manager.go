@@ -14,6 +14,7 @@ import (
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
 	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/node/relay"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // MaxReportBytes bounds a Synchronize request, its answer and a Watch message: maxRecords executions of a few hundred bytes each.
@@ -99,8 +100,8 @@ func (m *Manager) Run(ctx context.Context) {
 // Handler serves node-api.
 func (m *Manager) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(sessionv1connect.NewSessionServiceHandler(m, connect.WithReadMaxBytes(relay.MaxRequestBytes)))
-	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(m, connect.WithReadMaxBytes(relay.MaxCallBytes)))
-	mux.Handle(uploadv1connect.NewUploadServiceHandler(m, connect.WithReadMaxBytes(relay.MaxCallBytes)))
+	mux.Handle(sessionv1connect.NewSessionServiceHandler(m, peer.HandlerOptions(relay.MaxRequestBytes)))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(m, peer.HandlerOptions(relay.MaxCallBytes)))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(m, peer.HandlerOptions(relay.MaxCallBytes)))
 	return mux
 }
