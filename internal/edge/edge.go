@@ -21,6 +21,7 @@ import (
 	httpapi "github.com/space-platform/space/api/gen/http"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // MaxResolveBytes bounds the control plane's answer: a session's specification, with 1 MiB of stdin.
@@ -39,7 +40,7 @@ const (
 )
 
 // requestID is the header under which a client finds the name that the log has for its request.
-const requestID = "X-Request-Id"
+const requestID = telemetry.RequestHeader
 
 // Resolver is the control plane's answer to what a token opens.
 type Resolver interface {
@@ -95,14 +96,15 @@ func (e *Edge) Handler() http.Handler {
 	mux.HandleFunc("/v1/sessions/{session}/attach", only(e.attach, http.MethodGet))
 	mux.HandleFunc("/healthz", only(e.health, http.MethodGet, http.MethodHead))
 	mux.HandleFunc("/", notFound)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(requestID, space.NewID(space.PrefixRequest))
+	newID := func() string { return space.NewID(space.PrefixRequest) }
+	route := func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }
+	return telemetry.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != path.Clean(r.URL.Path) {
 			notFound(w, r) // the mux would redirect
 			return
 		}
 		mux.ServeHTTP(w, r)
-	})
+	}), newID, route)
 }
 
 func (e *Edge) health(w http.ResponseWriter, _ *http.Request) {
