@@ -19,11 +19,11 @@ func startRoles(ctx context.Context, i instance.Instance, replace bool) (note st
 	self := filepath.Join(i.BinDir(), "space")
 	ours := slices.DeleteFunc(programs(i, self), func(p supervise.Program) bool { return p.Name == string(instance.Postgres) })
 	old := outdated(i, self, ours)
-	if len(old) > 0 || replace {
+	if len(old) > 0 || replace && supervise.Running(i.RunDir()) {
 		if err := supervise.Stop(ctx, superviseDirs(i), ours); err != nil {
 			return "", err
 		}
-		note = fmt.Sprintf("replaced, %d of them of an older build", len(old))
+		note = fmt.Sprintf("replaced, %d of an older build", len(old))
 	}
 	if supervise.Running(i.RunDir()) {
 		return "running already", nil

@@ -281,9 +281,9 @@ var writes = []struct {
 		return s.store.RevokeKey(ctx, record.KeyScope{Org: s.org}, s.key.ID)
 	}, `SELECT count(*) FROM events WHERE type = 'key.revoked'`},
 	{"ensure project", func(ctx context.Context, s *scene) error {
-		_, err := s.store.EnsureProject(ctx, s.name, "second")
+		_, err := s.store.EnsureProject(ctx, s.name+"2", "first")
 		return err
-	}, `SELECT count(*) FROM projects`},
+	}, `SELECT count(*) FROM projects p JOIN orgs o ON o.id = p.org WHERE p.name = 'first'`},
 }
 
 // TestFailureTable cuts each write path's connection at the commit, before and after it took effect.

@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
@@ -11,16 +14,23 @@ import (
 // maxProjects bounds the projects of one organisation.
 const maxProjects = 1000
 
-// EnsureProject returns the id of a project of an organisation, both by name; what is missing is made.
+// EnsureProject returns the id of an organisation's oldest project. An organisation that isn't there is made, and one without a project
+// gets one of that name.
 func (s *Store) EnsureProject(ctx context.Context, org, project string) (id string, err error) {
-	err = s.write(ctx, "ensure project "+project, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "ensure a project of "+org, func(ctx context.Context, q *db.Queries) error {
 		if err := q.InsertOrg(ctx, db.InsertOrgParams{ID: space.NewID(space.PrefixOrg), Name: org}); err != nil {
 			return err
 		}
-		if err := q.InsertProject(ctx, db.InsertProjectParams{ID: space.NewID(space.PrefixProject), Name: project, OrgName: org}); err != nil {
+		orgID, err := q.LockOrgByName(ctx, org)
+		if err != nil {
 			return err
 		}
-		id, err = q.ProjectByName(ctx, db.ProjectByNameParams{OrgName: org, Name: project})
+		id, err = q.OldestProject(ctx, orgID)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		id = space.NewID(space.PrefixProject)
+		_, err = q.CreateProject(ctx, db.CreateProjectParams{ID: id, Org: orgID, Name: project})
 		return err
 	})
 	return id, err

@@ -184,6 +184,31 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	}
 }
 
+// TestFirstProjectIsFound renames an organisation's first project: no other is made in its place.
+func TestFirstProjectIsFound(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	newRoom(t, s, record.Quota{})
+	name := "renamed"
+	if err := s.store.UpdateProject(t.Context(), s.org, s.project, record.ProjectChange{Name: &name}); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if got, err := s.store.EnsureProject(t.Context(), s.name, "default"); err != nil || got != s.project {
+				t.Errorf("%s, %v, want %s", got, err, s.project)
+			}
+			if _, err := s.store.EnsureProject(t.Context(), "new", "default"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.count(t, "SELECT count(*) FROM projects"); n != 3 {
+		t.Errorf("%d projects", n)
+	}
+}
+
 // TestOldKeysArePruned ages keys and a user.
 func TestOldKeysArePruned(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))

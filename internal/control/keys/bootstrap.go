@@ -14,7 +14,7 @@ const (
 	DefaultProject = "default"
 )
 
-// Projects makes projects.
+// Projects finds an organisation's first project, or makes it.
 type Projects interface {
 	EnsureProject(ctx context.Context, org, project string) (id string, err error)
 }
@@ -25,7 +25,8 @@ type BootstrapStore interface {
 	CreateKey(ctx context.Context, k record.NewKey) error
 }
 
-// EnsureDefaults makes the default organisation and project unless they exist, and returns the project's id.
+// EnsureDefaults makes the default organisation unless it exists, and a project of it unless it has one. It returns the oldest one's id,
+// whatever it's called by now.
 func EnsureDefaults(ctx context.Context, store Projects) (project string, err error) {
 	project, err = store.EnsureProject(ctx, DefaultOrg, DefaultProject)
 	if err != nil {
@@ -34,7 +35,7 @@ func EnsureDefaults(ctx context.Context, store Projects) (project string, err er
 	return project, nil
 }
 
-// Bootstrap issues an owner's key of the default project. Whoever can call it administers the machine; it's also the way back for an
+// Bootstrap issues an owner's key of the default organisation. Whoever can call it administers the machine; it's also the way back for an
 // organisation that has locked itself out.
 func Bootstrap(ctx context.Context, store BootstrapStore, name string) (Issued, error) {
 	project, err := EnsureDefaults(ctx, store)

@@ -112,23 +112,6 @@ func (q *Queries) InsertOrg(ctx context.Context, arg InsertOrgParams) error {
 	return err
 }
 
-const insertProject = `-- name: InsertProject :exec
-INSERT INTO projects (id, org, name)
-SELECT $1, o.id, $2 FROM orgs o WHERE o.name = $3
-ON CONFLICT (org, name) WHERE deleted_at IS NULL DO NOTHING
-`
-
-type InsertProjectParams struct {
-	ID      string
-	Name    string
-	OrgName string
-}
-
-func (q *Queries) InsertProject(ctx context.Context, arg InsertProjectParams) error {
-	_, err := q.db.Exec(ctx, insertProject, arg.ID, arg.Name, arg.OrgName)
-	return err
-}
-
 const lockOrg = `-- name: LockOrg :one
 SELECT id, name FROM orgs WHERE id = $1 FOR NO KEY UPDATE
 `
@@ -144,6 +127,17 @@ func (q *Queries) LockOrg(ctx context.Context, id string) (LockOrgRow, error) {
 	var i LockOrgRow
 	err := row.Scan(&i.ID, &i.Name)
 	return i, err
+}
+
+const lockOrgByName = `-- name: LockOrgByName :one
+SELECT id FROM orgs WHERE name = $1 FOR NO KEY UPDATE
+`
+
+func (q *Queries) LockOrgByName(ctx context.Context, name string) (string, error) {
+	row := q.db.QueryRow(ctx, lockOrgByName, name)
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 const lockOrgOf = `-- name: LockOrgOf :one
@@ -168,6 +162,17 @@ type LockProjectParams struct {
 
 func (q *Queries) LockProject(ctx context.Context, arg LockProjectParams) (string, error) {
 	row := q.db.QueryRow(ctx, lockProject, arg.Org, arg.ID)
+	var id string
+	err := row.Scan(&id)
+	return id, err
+}
+
+const oldestProject = `-- name: OldestProject :one
+SELECT id FROM projects WHERE org = $1 AND deleted_at IS NULL ORDER BY created_at, id LIMIT 1
+`
+
+func (q *Queries) OldestProject(ctx context.Context, org string) (string, error) {
+	row := q.db.QueryRow(ctx, oldestProject, org)
 	var id string
 	err := row.Scan(&id)
 	return id, err
@@ -241,22 +246,6 @@ func (q *Queries) Project(ctx context.Context, arg ProjectParams) (ProjectRow, e
 		&i.DiskBytes,
 	)
 	return i, err
-}
-
-const projectByName = `-- name: ProjectByName :one
-SELECT p.id FROM projects p JOIN orgs o ON o.id = p.org WHERE o.name = $1 AND p.name = $2 AND p.deleted_at IS NULL
-`
-
-type ProjectByNameParams struct {
-	OrgName string
-	Name    string
-}
-
-func (q *Queries) ProjectByName(ctx context.Context, arg ProjectByNameParams) (string, error) {
-	row := q.db.QueryRow(ctx, projectByName, arg.OrgName, arg.Name)
-	var id string
-	err := row.Scan(&id)
-	return id, err
 }
 
 const projectNameTaken = `-- name: ProjectNameTaken :one

@@ -1,13 +1,11 @@
 -- name: InsertOrg :exec
 INSERT INTO orgs (id, name) VALUES (@id, @name) ON CONFLICT (name) DO NOTHING;
 
--- name: InsertProject :exec
-INSERT INTO projects (id, org, name)
-SELECT @id, o.id, @name FROM orgs o WHERE o.name = @org_name
-ON CONFLICT (org, name) WHERE deleted_at IS NULL DO NOTHING;
+-- name: LockOrgByName :one
+SELECT id FROM orgs WHERE name = @name FOR NO KEY UPDATE;
 
--- name: ProjectByName :one
-SELECT p.id FROM projects p JOIN orgs o ON o.id = p.org WHERE o.name = @org_name AND p.name = @name AND p.deleted_at IS NULL;
+-- name: OldestProject :one
+SELECT id FROM projects WHERE org = @org AND deleted_at IS NULL ORDER BY created_at, id LIMIT 1;
 
 -- name: LockOrg :one
 -- Whoever changes who may do what in an organisation holds this until the transaction ends.
