@@ -131,7 +131,7 @@ func TestUploads(t *testing.T) {
 		t.Errorf("a build with an upload that doesn't exist: %v", err)
 	}
 	foreign := s.copying(one.ID)
-	foreign.Project = must(t)(s.store.EnsureProject(ctx, s.name, "other"))
+	foreign.Project = must(t)(s.store.EnsureProject(ctx, s.name+"-other", "default"))
 	if _, err := s.store.BuildTemplate(ctx, foreign); space.CodeOf(err) != space.CodeInvalid {
 		t.Errorf("a build with another project's upload: %v", err)
 	}

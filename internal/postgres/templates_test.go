@@ -450,7 +450,7 @@ func TestNamesFollowTheModel(t *testing.T) {
 	defer func() { s.project = project; s.audit(t) }()
 	rapid.Check(t, func(r *rapid.T) {
 		var err error
-		if s.project, err = s.store.EnsureProject(r.Context(), s.name, space.NewID(space.PrefixProject)); err != nil {
+		if s.project, err = s.store.EnsureProject(r.Context(), space.NewID(space.PrefixOrg), "default"); err != nil {
 			r.Fatal(err)
 		}
 		n := &names{tags: map[string]*version{}}
