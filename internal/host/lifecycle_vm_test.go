@@ -3,6 +3,9 @@
 package host_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -201,7 +204,49 @@ func otherShape(t *testing.T, r *rig, mini string) {
 			t.Errorf("its %s is %d kB, %v", what, got, err)
 		}
 	}
+	r.awaitShape()
+	second := r.route()
+	r.t.Logf("restored in %s", r.order(&controlv1.EnsureExecution{Route: peer.RouteMessage(second), Template: mini, Shape: shape}).Round(time.Millisecond))
+	loaded := 0
+	for _, pid := range r.machines() {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(line), "-incoming") {
+			loaded++
+		}
+	}
+	if loaded != 1 {
+		t.Errorf("%d machines were loaded from a snapshot, want the second", loaded)
+	}
+	const size = "grep -c ^processor /proc/cpuinfo; df -k / | sed -n 's/^[^ ]* *\\([0-9]*\\) .*/\\1/p'"
+	if got, want := r.run(second, "/bin/sh", "-c", size), r.run(route, "/bin/sh", "-c", size); got != want {
+		t.Errorf("the second has %q, the first %q", got, want)
+	}
+	r.remove(second)
 	r.remove(route)
+}
+
+// awaitShape waits until there is a second snapshot beside the template's own.
+func (r *rig) awaitShape() {
+	r.t.Helper()
+	looks := time.NewTicker(100 * time.Millisecond)
+	defer looks.Stop()
+	for deadline := time.After(5 * time.Minute); ; {
+		whole, err := filepath.Glob(filepath.Join(r.volume().Path, "templates", "*[^w]", "manifest.json")) // not those that end in .new
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(whole) > 1 {
+			return
+		}
+		select {
+		case <-looks.C:
+		case <-deadline:
+			r.t.Fatal("no snapshot of the shape was made")
+		}
+	}
 }
 
 // templateGoes restarts the daemon with another kernel: the template is out of date then.
@@ -212,10 +257,17 @@ func templateGoes(t *testing.T, r *rig, mini string) {
 	r.stopExecution(stopped)
 	r.ensure(mini, running)
 	r.run(running, "/bin/sh", "-c", "echo before >/home/user/file")
+	before := ""
+	r.await("the template", time.Minute, func(w *hostv1.WatchResponse) bool {
+		before = w.GetTemplates()[0].GetDigest()
+		return true
+	})
 	r.stop()
 	r.Kernel.Digest = "another"
 	r.start()
-	r.await("the template's end", 10*time.Second, func(w *hostv1.WatchResponse) bool { return len(w.GetTemplates()) == 0 })
+	r.await("the template's end", time.Minute, func(w *hostv1.WatchResponse) bool {
+		return len(w.GetTemplates()) == 0 || w.GetTemplates()[0].GetDigest() != before
+	})
 	if got := r.run(running, "/bin/sh", "-c", "cat /home/user/file"); got != "before\n" {
 		t.Errorf("the sandbox has %q", got)
 	}
@@ -225,4 +277,7 @@ func templateGoes(t *testing.T, r *rig, mini string) {
 	}
 	r.remove(running)
 	r.remove(stopped)
+	r.await("the template anew", 5*time.Minute, func(w *hostv1.WatchResponse) bool {
+		return len(w.GetTemplates()) == 0 || w.GetTemplates()[0].GetState() == "ready"
+	})
 }

@@ -134,10 +134,10 @@ func (e *execution) free(ctx context.Context) error {
 func (e *execution) freeFiles() error {
 	useless := []string{memoryName}
 	if s := e.rec.State; s == space.ExecutionPending || s == space.ExecutionFailed {
-		useless = append(useless, diskName)
+		useless = append(useless, diskName, sessionsName) // a snapshot's, that nobody has seen
 	}
 	for _, name := range useless {
-		if err := os.Remove(e.file(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.RemoveAll(e.file(name)); err != nil {
 			return err
 		}
 	}

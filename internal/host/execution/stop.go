@@ -15,7 +15,7 @@ import (
 
 // quiesceTimeout is how long a guest may take to write out its files before its machine is ended all the same. Its disk has a journal then,
 // as after a power loss.
-const quiesceTimeout = 45 * time.Second
+const quiesceTimeout = 30 * time.Second
 
 // Stop ends an execution's machine after its guest has written out its files, and returns when the execution is stopped: it holds nothing but
 // its disk, which is durable. Stopping a stopped one succeeds. When ctx ends before, the work goes on.
@@ -74,7 +74,11 @@ func (e *execution) halt(ctx context.Context) {
 		return
 	}
 	e.insist(ctx, "note that an execution is to be stopped", func(context.Context) error {
-		return e.change(func(r *record) { r.Stopping = true })
+		err := e.change(func(r *record) { r.Stopping = true })
+		if noRoom(err) {
+			return nil // after a crash the stop is ordered again
+		}
+		return err
 	})
 	if err := e.quiesce(ctx); err != nil && ctx.Err() == nil {
 		e.log.Warn("a guest is ended without having written out its files", "err", err)
