@@ -234,6 +234,16 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+func TestQueryIsRefused(t *testing.T) {
+	r := newRig(t)
+	req := r.request(t)
+	req.URL.RawQuery = "from=3"
+	c := r.do(t, req)
+	if p := c.problem(t); c.StatusCode != 400 || p.Code != string(space.CodeInvalid) || p.Field != "query" {
+		t.Errorf("%d %+v", c.StatusCode, p)
+	}
+}
+
 func TestRefusalsBecomeProblems(t *testing.T) {
 	for code, want := range map[space.Code]int{
 		space.CodeExecutionLost: 410, space.CodeSessionLost: 410, space.CodeRouteDenied: 403, space.CodeGuest: 422,

@@ -71,13 +71,14 @@ type Edge struct {
 // timing is how long the edge waits for others.
 type timing struct {
 	resolve   time.Duration // for the control plane's answer
-	first     time.Duration // for the stream's first event or refusal, before it answers 200
+	start     time.Duration // for a session to start or a refusal, before it answers 200; longer than the node waits for a guest
+	first     time.Duration // the same for a client that has seen it start: its session may have nothing to say
 	keepAlive time.Duration // of silence, before a comment is sent
 	slow      time.Duration // for a client to take an event, before it's told to come back later
 	grace     time.Duration // beyond slow, for the event and the farewell to get through
 }
 
-var usualTiming = timing{resolve: 5 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 20 * time.Second, grace: 5 * time.Second}
+var usualTiming = timing{resolve: 5 * time.Second, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 20 * time.Second, grace: 5 * time.Second}
 
 // New returns an Edge.
 func New(c Config) *Edge {

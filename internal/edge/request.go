@@ -46,6 +46,9 @@ func readAttach(r *http.Request) (attachRequest, error) {
 	if r.ContentLength != 0 {
 		return attachRequest{}, space.FieldErrorf("body", "attach takes no body")
 	}
+	if r.URL.RawQuery != "" {
+		return attachRequest{}, space.FieldErrorf("query", "attach takes no query parameters; where to go on from is in the header %s", lastEventID)
+	}
 	c, err := readCursor(r.Header.Values(lastEventID))
 	if err != nil {
 		return attachRequest{}, err

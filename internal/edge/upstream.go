@@ -44,7 +44,7 @@ func (e *Edge) openOnce(ctx context.Context, req attachRequest) (*upstream, erro
 	}
 	up := e.dial(ctx, req, target)
 	up.leave = leave
-	if err := up.first(e.timing.first); err != nil {
+	if err := up.first(e.timing.patience(req.cursor)); err != nil {
 		up.close()
 		return nil, err
 	}
@@ -122,6 +122,14 @@ func (u *upstream) first(patience time.Duration) error {
 			return nil
 		}
 	}
+}
+
+// patience is how long a stream's first event may take.
+func (t timing) patience(c cursor) time.Duration {
+	if c.started {
+		return t.first
+	}
+	return t.start
 }
 
 // over is why the stream ended; never nil, because a stream that ends without a last event has broken off.

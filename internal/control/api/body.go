@@ -69,26 +69,20 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 // decodeStrict decodes one JSON object into a struct, and the objects within it likewise. Unknown, repeated and null members are refused
 // by name, and so are values of another type; what the values may be is for the use case.
 func decodeStrict(b []byte, into any) error {
-	if !utf8.Valid(b) { // or the decoder would put other characters in silently, into a command for example
+	switch { // or the decoder would put other characters in silently, into a command for example
+	case !utf8.Valid(b):
 		return space.Errorf(space.CodeInvalid, "the body is not valid UTF-8")
+	case !wholeEscapes(b):
+		return space.Errorf(space.CodeInvalid, `the body has half a character: \ud800 to \udfff come in pairs, a high one before a low one`)
 	}
 	return decodeObject(b, reflect.ValueOf(into).Elem(), "")
 }
 
 // decodeObject decodes one JSON object into the struct v; path names it, empty for the body itself.
 func decodeObject(b []byte, v reflect.Value, path string) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return malformed("the body must be a JSON object", err)
-	}
 	fields := members(v)
 	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return malformed("the body is not valid JSON", err)
-		}
+	return eachMember(b, func(d *json.Decoder, name string) error {
 		field, known := fields[name]
 		switch {
 		case !known:
@@ -97,7 +91,23 @@ func decodeObject(b []byte, v reflect.Value, path string) error {
 			return space.FieldErrorf(join(path, name), "is given twice")
 		}
 		seen[name] = true
-		if err := decodeMember(d, join(path, name), field); err != nil {
+		return decodeMember(d, join(path, name), field)
+	})
+}
+
+// eachMember calls f with the name of each member of one JSON object; f reads the value. Nothing may follow the object.
+func eachMember(b []byte, f func(d *json.Decoder, name string) error) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return malformed("the body must be a JSON object", err)
+	}
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return malformed("the body is not valid JSON", err)
+		}
+		if err := f(d, name); err != nil {
 			return err
 		}
 	}
@@ -121,7 +131,7 @@ func malformed(what string, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return space.Errorf(space.CodeInvalid, "%s", what)
 	}
-	return space.Errorf(space.CodeInvalid, "%s: %w", what, err)
+	return &space.Error{Code: space.CodeInvalid, Message: what + ": " + err.Error(), Err: err}
 }
 
 // members are the fields of a struct by their names in JSON.
@@ -155,13 +165,17 @@ func decodeValue(raw json.RawMessage, path string, into reflect.Value) error {
 		return decodeValue(raw, path, into.Elem())
 	case t.Kind() == reflect.Struct && raw[0] == '{':
 		return decodeObject(raw, into, path)
-	case t.Kind() == reflect.Slice && holdsStructs(t.Elem()) && raw[0] == '[':
+	case t.Kind() == reflect.Map && raw[0] == '{':
+		return decodeMap(raw, path, into)
+	case isBytes(t) && raw[0] == '[': // of numbers, which the library takes
+		return space.FieldErrorf(path, "has an array where a string in base64 is needed")
+	case t.Kind() == reflect.Slice && raw[0] == '[':
 		return decodeList(raw, path, into)
 	}
 	return decodePlain(raw, path, into)
 }
 
-// decodeList decodes a list of objects, and names the one that is wrong.
+// decodeList decodes a list, and names the item that is wrong.
 func decodeList(raw json.RawMessage, path string, into reflect.Value) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
@@ -177,8 +191,31 @@ func decodeList(raw json.RawMessage, path string, into reflect.Value) error {
 	return nil
 }
 
-func holdsStructs(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
+// decodeMap decodes an object whose names the client chooses, each of which it may use once.
+func decodeMap(raw json.RawMessage, path string, into reflect.Value) error {
+	t := into.Type()
+	out := reflect.MakeMap(t)
+	err := eachMember(raw, func(d *json.Decoder, name string) error {
+		key := reflect.ValueOf(name).Convert(t.Key())
+		at := join(path, space.Clip(name))
+		if out.MapIndex(key).IsValid() {
+			return space.FieldErrorf(at, "is given twice")
+		}
+		value := reflect.New(t.Elem()).Elem()
+		if err := decodeMember(d, at, value); err != nil {
+			return err
+		}
+		out.SetMapIndex(key, value)
+		return nil
+	})
+	if err == nil {
+		into.Set(out)
+	}
+	return err
+}
+
+func isBytes(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
 // ownDecoder reports whether a type reads JSON in a way of its own, as time.Time does.
@@ -194,7 +231,7 @@ func decodePlain(raw json.RawMessage, path string, into reflect.Value) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &kind):
-		return space.FieldErrorf(path, "has a %s where a %s is needed", kind.Value, jsonKind(kind.Type))
+		return space.FieldErrorf(path, "has %s where %s is needed", article(kind.Value), article(jsonKind(kind.Type)))
 	case errors.As(err, &base64Err):
 		return space.FieldErrorf(path, "is not base64: %v", base64Err)
 	default:
@@ -217,4 +254,11 @@ func jsonKind(t reflect.Type) string {
 	default:
 		return t.Kind().String()
 	}
+}
+
+func article(noun string) string {
+	if strings.ContainsRune("aeiou", rune(noun[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
 }

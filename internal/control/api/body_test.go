@@ -16,6 +16,7 @@ type nestedBody struct {
 	Inner *inner     `json:"inner,omitempty"`
 	List  *[]inner   `json:"list,omitempty"`
 	Words *[]string  `json:"words,omitempty"`
+	Bytes *[]byte    `json:"bytes,omitempty"`
 }
 
 type inner struct {
@@ -53,15 +54,53 @@ func TestDecodeNestedNamesTheField(t *testing.T) {
 		`{"list":[{"run":"a"},null]}`:                  "list[1]",
 		`{"list":[{"run":"a"},{"deep":{"run":true}}]}`: "list[1].deep.run",
 		`{"list":[7]}`:                                 "list[0]",
-		`{"list":[{"env":{"A":1}}]}`:                   "list[0].env",
+		`{"list":[{"env":{"A":1}}]}`:                   "list[0].env.A",
+		`{"list":[{"env":{"A":null}}]}`:                "list[0].env.A",
+		`{"inner":{"env":{"A":"1","A":"2"}}}`:          "inner.env.A",
+		`{"inner":{"env":[]}}`:                         "inner.env",
+		`{"words":["a",null]}`:                         "words[1]",
+		`{"words":"a"}`:                                "words",
+		`{"bytes":[1,2]}`:                              "bytes",
+		`{"bytes":"!"}`:                                "bytes",
+		`{"name":[]}`:                                  "name",
 		`{"at":"yesterday"}`:                           "at",
 		`{"at":7}`:                                     "at",
-		`{"words":[1]}`:                                "words",
+		`{"words":[1]}`:                                "words[0]",
 	} {
 		err := decodeStrict([]byte(body), new(nestedBody))
 		var e *space.Error
 		if !errors.As(err, &e) || e.Code != space.CodeInvalid || e.Field != field {
 			t.Errorf("%s: %v, want field %s", body, err, field)
 		}
+	}
+}
+
+// TestHalfACharacter: the decoder would replace it silently.
+func TestHalfACharacter(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`\ud83d\ude00`:  true,
+		`\\ud83d`:       true, // a backslash, and letters
+		`\n\u00e4`:      true,
+		`\ud800`:        false,
+		`\udc00`:        false,
+		`\uD83Dx\uDE00`: false,
+		`\ud83d\ud83d`:  false,
+		`\\\ud800`:      false,
+	} {
+		var got nestedBody
+		err := decodeStrict([]byte(`{"name":"`+text+`"}`), &got)
+		if (err == nil) != ok {
+			t.Errorf("%s: %v, want ok: %v", text, err, ok)
+		}
+		if err = decodeStrict([]byte(`{"name":"a","inner":{"env":{"`+text+`":"x"}}}`), &got); (err == nil) != ok {
+			t.Errorf("%s as a name: %v, want ok: %v", text, err, ok)
+		}
+	}
+}
+
+func TestWordsOfTheWrongType(t *testing.T) {
+	err := decodeStrict([]byte(`{"name":[]}`), new(nestedBody))
+	if want := "invalid_request: name: has an array where a string is needed"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

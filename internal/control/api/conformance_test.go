@@ -130,7 +130,7 @@ func doorExchanges(box string) []exchange {
 		{name: "null", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","vcpus":null}`, code: space.CodeInvalid, field: "vcpus"},
 		{name: "wrong type", method: "POST", path: "/v1/sandboxes", body: `{"template":7}`, code: space.CodeInvalid, field: "template"},
 		{name: "fraction", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","vcpus":1.5}`, code: space.CodeInvalid, field: "vcpus"},
-		{name: "wrong type within", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","metadata":{"a":1}}`, code: space.CodeInvalid, field: "metadata"},
+		{name: "wrong type within", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","metadata":{"a":1}}`, code: space.CodeInvalid, field: "metadata.a"},
 		{name: "too large", method: "POST", path: "/v1/sandboxes", body: large, code: space.CodeTooLarge},
 		{name: "not application/json", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Content-Type", "text/plain"}, code: space.CodeInvalid, field: "Content-Type"},
 		{name: "idempotency key too long", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", strings.Repeat("k", 129)}, code: space.CodeInvalid, field: "Idempotency-Key"},

@@ -78,7 +78,10 @@ func check(w http.ResponseWriter, r *http.Request, rt route) error {
 	if err := checkQuery(r, rt); err != nil {
 		return err
 	}
-	if rt.body == nil {
+	switch {
+	case rt.body == nil && r.ContentLength != 0: // unknown counts: nobody reads it, so nobody may rely on what it says
+		return space.FieldErrorf("body", "this operation takes no body")
+	case rt.body == nil:
 		return nil
 	}
 	return checkBody(w, r, rt)

@@ -11,39 +11,10 @@ import (
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
-// titles says in words for people what each code means.
-var titles = map[space.Code]string{
-	space.CodeInvalid:             "The request is invalid",
-	space.CodeUnauthenticated:     "Not authenticated",
-	space.CodeForbidden:           "Not allowed",
-	space.CodeNotFound:            "Not found",
-	space.CodeMethod:              "Method not allowed",
-	space.CodeConflict:            "The state does not allow it",
-	space.CodeIdempotencyMismatch: "The Idempotency-Key belongs to another request",
-	space.CodeTooLarge:            "Too large",
-	space.CodeShapeUnavailable:    "The shape is not available",
-	space.CodeTemplateNotReady:    "The template is not ready",
-	space.CodeQuotaExceeded:       "The quota is used up",
-	space.CodeCapacity:            "No capacity",
-	space.CodeRouteStale:          "Another incarnation",
-	space.CodeRouteDenied:         "Another sandbox",
-	space.CodeExecutionLost:       "The machine is lost",
-	space.CodeSessionLost:         "The session is lost",
-	space.CodeTokenExpired:        "The token has expired",
-	space.CodeUnavailable:         "Temporarily unavailable",
-	space.CodeTimeout:             "Took too long",
-	space.CodeGuest:               "The guest refused",
-	space.CodeInternal:            "Internal error",
-}
-
 // problem is the RFC 9457 document of an error.
 func problem(e *space.Error) *gen.Problem {
-	title, ok := titles[e.Code]
-	if !ok {
-		title = titles[space.CodeInternal]
-	}
 	return &gen.Problem{
-		Type: "urn:space:problem:" + string(e.Code), Title: title, Status: e.Code.HTTPStatus(), Code: string(e.Code),
+		Type: e.Code.ProblemType(), Title: e.Code.Title(), Status: e.Code.HTTPStatus(), Code: string(e.Code),
 		Detail: notEmpty(e.Message), Field: notEmpty(e.Field),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -62,9 +63,12 @@ func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 func failParameter(w http.ResponseWriter, r *http.Request, err error) {
 	var format *gen.InvalidParamFormatError
 	var many *gen.TooManyValuesForParamError
+	var number *strconv.NumError
 	switch {
+	case errors.As(err, &format) && errors.As(format.Err, &number):
+		fail(w, r, space.FieldErrorf(format.ParamName, "is not a whole number"))
 	case errors.As(err, &format):
-		fail(w, r, space.FieldErrorf(format.ParamName, "can't be read: %v", format.Err))
+		fail(w, r, space.FieldErrorf(format.ParamName, "is not of the type that openapi.yaml gives it"))
 	case errors.As(err, &many):
 		fail(w, r, space.FieldErrorf(many.ParamName, "is given %d times: once is allowed", many.Count))
 	default:

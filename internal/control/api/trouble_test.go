@@ -70,6 +70,28 @@ func TestBodyOfAnotherLength(t *testing.T) {
 	send(t, req).code(t, space.CodeTooLarge)
 }
 
+// TestWhatNobodyReads: it's refused, so that nobody takes it for read.
+func TestWhatNobodyReads(t *testing.T) {
+	r := newRig(t)
+	session := "/v1/sandboxes/" + space.NewID(space.PrefixSandbox) + "/sessions/" + space.NewID(space.PrefixSession)
+	for _, c := range []struct{ method, path, body, field, detail string }{
+		{"POST", session + "/attachments", "{}", "body", "this operation takes no body"},
+		{"GET", "/v1/sandboxes", "{}", "body", "this operation takes no body"},
+		{"GET", "/v1/sandboxes?limit=a", "", "limit", "is not a whole number"},
+		{"GET", "/v1/sandboxes?limit=99999999999999999999", "", "limit", "is not a whole number"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, r.url+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+r.key)
+		p := send(t, req).code(t, space.CodeInvalid)
+		if p.Field == nil || *p.Field != c.field || p.Detail == nil || *p.Detail != c.detail {
+			t.Errorf("%s %s: %+v, want %s: %s", c.method, c.path, p, c.field, c.detail)
+		}
+	}
+}
+
 type endless struct{ left int }
 
 func (e *endless) Read(b []byte) (int, error) {
