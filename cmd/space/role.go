@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // roleCommands lists the roles. Each is wired in a file of its own, role_NAME.go.
@@ -29,8 +30,9 @@ func roleCommands() []*cobra.Command {
 	}
 }
 
-// roleRun is what a role does until its context ends. An error makes the supervisor start it again after a while.
-type roleRun func(ctx context.Context, i instance.Instance, c instance.Config) error
+// roleRun is what a role does until its context ends; it says to o when it serves. An error makes the supervisor start it again after a
+// while.
+type roleRun func(ctx context.Context, i instance.Instance, c instance.Config, o *telemetry.Ops) error
 
 // roleCommand makes the hidden subcommand of a role: it reads the instance and its configuration, gives up the means to gain
 // privileges, logs JSON lines on stderr, and ends on SIGTERM.
@@ -48,10 +50,10 @@ func roleCommand(r instance.Role, short string, run roleRun) *cobra.Command {
 		if err := confine(i, r); err != nil {
 			return fmt.Errorf("start role %s: %w", r, err)
 		}
-		slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)).With("role", string(r)))
+		slog.SetDefault(slog.New(telemetry.LogHandler(slog.NewJSONHandler(os.Stderr, nil))).With("role", string(r)))
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 		defer stop()
-		if err := run(ctx, i, cfg); err != nil && !errors.Is(err, context.Canceled) {
+		if err := observed(ctx, i, cfg, r, run); err != nil && !errors.Is(err, context.Canceled) {
 			slog.Error("role ended", "err", err)
 			return err
 		}

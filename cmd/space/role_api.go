@@ -28,11 +28,12 @@ import (
 	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/postgres"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // apiRole is the control plane: the management API on loopback, and the internal socket for the node and the edge.
 func apiRole() *cobra.Command {
-	return roleCommand(instance.API, "Run the control plane", func(ctx context.Context, i instance.Instance, c instance.Config) error {
+	return roleCommand(instance.API, "Run the control plane", func(ctx context.Context, i instance.Instance, c instance.Config, o *telemetry.Ops) error {
 		pool, err := openDatabase(ctx, i, c)
 		if err != nil {
 			return err
@@ -50,6 +51,8 @@ func apiRole() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("listen for clients: %w", err)
 		}
+		telemetry.Register(postgres.Figures(pool))
+		o.Ready(pool.Ping)
 		return serveControl(ctx, i, c, store, l)
 	})
 }

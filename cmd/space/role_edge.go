@@ -12,11 +12,12 @@ import (
 	"github.com/space-platform/space/internal/edge"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // edgeRole serves the data plane to clients on loopback.
 func edgeRole() *cobra.Command {
-	return roleCommand(instance.Edge, "Serve the data plane", func(ctx context.Context, i instance.Instance, _ instance.Config) error {
+	return roleCommand(instance.Edge, "Serve the data plane", func(ctx context.Context, i instance.Instance, _ instance.Config, o *telemetry.Ops) error {
 		control := peer.Client(i.Socket(instance.API), i.UID(instance.API))
 		node := peer.Client(i.Socket(instance.NodeAPI), i.UID(instance.NodeAPI))
 		e := edge.New(edge.Config{
@@ -28,6 +29,7 @@ func edgeRole() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("listen for clients: %w", err)
 		}
+		o.Ready(reaches(i, instance.API))
 		return e.Serve(ctx, l)
 	})
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/space-platform/space/internal/node/api"
 	"github.com/space-platform/space/internal/node/relay"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // nodeAPIRole is the node's door, between the edge and sbx-manager on one side and sbx-manager and the control plane on the other.
 func nodeAPIRole() *cobra.Command {
-	return roleCommand(instance.NodeAPI, "Run the node's door", func(ctx context.Context, i instance.Instance, _ instance.Config) error {
+	return roleCommand(instance.NodeAPI, "Run the node's door", func(ctx context.Context, i instance.Instance, _ instance.Config, o *telemetry.Ops) error {
 		control := peer.Client(i.Socket(instance.API), i.UID(instance.API))
 		manager := peer.Client(i.Socket(instance.Manager), i.UID(instance.Manager))
 		h := api.NewHandler(api.Config{
@@ -33,6 +34,7 @@ func nodeAPIRole() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		o.Ready(reaches(i, instance.Manager))
 		return peer.Serve(ctx, l, h)
 	})
 }

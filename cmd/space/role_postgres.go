@@ -8,11 +8,12 @@ import (
 
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/pgserver"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // postgresRole becomes the database server: the process that the supervisor watches is PostgreSQL itself.
 func postgresRole() *cobra.Command {
-	return roleCommand(instance.Postgres, "Run the private PostgreSQL", func(ctx context.Context, i instance.Instance, _ instance.Config) error {
+	return roleCommand(instance.Postgres, "Run the private PostgreSQL", func(ctx context.Context, i instance.Instance, _ instance.Config, _ *telemetry.Ops) error {
 		data := filepath.Join(i.RoleDir(instance.Postgres), "data")
 		bin, err := pgserver.Binaries(pgserver.Root, data)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/space-platform/space/internal/node/manager"
 	"github.com/space-platform/space/internal/node/relay"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // onSocket is the host part of URLs whose requests go to a unix socket; nobody looks at it.
@@ -23,7 +24,7 @@ const onSocket = "http://socket"
 
 // managerRole owns the node's runtime records. It reaches the control plane through node-api, and the machines through spaced-host.
 func managerRole() *cobra.Command {
-	return roleCommand(instance.Manager, "Run the node's sbx-manager", func(ctx context.Context, i instance.Instance, _ instance.Config) (err error) {
+	return roleCommand(instance.Manager, "Run the node's sbx-manager", func(ctx context.Context, i instance.Instance, _ instance.Config, o *telemetry.Ops) (err error) {
 		door := peer.Client(i.Socket(instance.NodeAPI), i.UID(instance.NodeAPI))
 		host := peer.Client(i.Socket(instance.Host), i.UID(instance.Host))
 		m, err := manager.Open(manager.Config{
@@ -43,6 +44,7 @@ func managerRole() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		o.Ready(reaches(i, instance.Host))
 		return beside(ctx, m.Run, func(ctx context.Context) error { return peer.Serve(ctx, l, m.Handler()) })
 	})
 }

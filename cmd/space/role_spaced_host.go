@@ -21,6 +21,7 @@ import (
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // kernelTimeout is how long the guest's kernel may take to come from the package archive, the first time.
@@ -34,7 +35,7 @@ const guestProgram = "spaced-guest"
 
 // hostRole is the only process on a node that touches machines, disks and namespaces. When it ends, the machines run on.
 func hostRole() *cobra.Command {
-	return roleCommand(instance.Host, "Run the node's spaced-host", func(ctx context.Context, i instance.Instance, c instance.Config) error {
+	return roleCommand(instance.Host, "Run the node's spaced-host", func(ctx context.Context, i instance.Instance, c instance.Config, o *telemetry.Ops) error {
 		cfg, err := hostConfig(ctx, i, c)
 		if err != nil {
 			return err
@@ -48,6 +49,8 @@ func hostRole() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		telemetry.Register(h.Figures())
+		o.Ready(nil)
 		return peer.Serve(ctx, l, h.Handler())
 	})
 }

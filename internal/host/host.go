@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 
 	space "github.com/space-platform/space"
@@ -135,6 +136,9 @@ func (h *Host) sweep(ctx context.Context, executions string) error {
 
 // Handler serves what sbx-manager asks for.
 func (h *Host) Handler() http.Handler { return h.service.Handler() }
+
+// Figures returns the metrics of what is here.
+func (h *Host) Figures() prometheus.Collector { return h.executions.Figures() }
 
 // Close lets go of everything; machines run on. The handler must not be in use any more.
 func (h *Host) Close() {

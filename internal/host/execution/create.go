@@ -120,6 +120,7 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 	}
 	laps.lap("sessions")
 	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", slog.Bool("booted", o.snapshot == nil), laps.attrs())
+	laps.observe()
 	return nil
 }
 
@@ -193,9 +194,11 @@ func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Sna
 // greet makes a link to the guest: it has set its clock, its generator and its identity when greet returns. adopt says that it has
 // another execution's identity so far.
 func (e *execution) greet(ctx context.Context, adopt bool) (*link.Link, error) {
-	return machine.Greet(ctx, e.machine, link.Sync{
+	l, err := machine.Greet(ctx, e.machine, link.Sync{
 		Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: adopt, Hostname: hostname(e.route.Sandbox),
 	})
+	shaken(err)
+	return l, err
 }
 
 // hostname is the sandbox's name of itself, the same in all its executions.

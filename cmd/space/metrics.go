@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/internal/cli"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// Limits of what is read from a role.
+const (
+	metricsTimeout = 5 * time.Second
+	maxMetrics     = 8 << 20 // bytes
+)
+
+func metricsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "metrics ROLE", Short: "Show the metrics of a role", Args: cobra.ExactArgs(1), ValidArgs: observedRoles(),
+		Long:    "Prints a role's metrics in Prometheus's text format, as http://127.0.0.1:PORT/metrics serves them.",
+		Example: "  space metrics spaced-host",
+	}
+	name := instanceFlag(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		i, err := find(name)
+		if err != nil {
+			return err
+		}
+		port, ok := i.OpsPort(instance.Role(args[0]))
+		if !ok {
+			return cli.ErrorWithHint("not_found", fmt.Sprintf("the roles that have are %v", observedRoles()), "there is no role called %s that has metrics", args[0])
+		}
+		return printMetrics(cmd.Context(), cmd.OutOrStdout(), args[0], fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	}
+	return c
+}
+
+// observedRoles are the roles that have metrics.
+func observedRoles() []string {
+	return names(slices.DeleteFunc(instance.Roles(), func(r instance.Role) bool {
+		_, ok := instance.Instance{}.OpsPort(r)
+		return !ok
+	}))
+}
+
+func printMetrics(ctx context.Context, to io.Writer, role, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return cli.ErrorWithHint("unavailable", "'space status' shows whether it runs", "%s doesn't answer: %v", role, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return cli.ErrorWithHint("unavailable", "try again in a moment", "%s answers %s", role, resp.Status)
+	}
+	if _, err := io.Copy(to, io.LimitReader(resp.Body, maxMetrics)); err != nil {
+		return fmt.Errorf("read the metrics of %s: %w", role, err)
+	}
+	return nil
+}
