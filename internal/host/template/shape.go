@@ -91,15 +91,16 @@ func (s *Store) buildShape(ctx context.Context, e *entry, x *shape, size rootfs.
 	from.use.RLock()
 	made, err := b.again(ctx, from)
 	from.use.RUnlock()
-	if err == nil {
-		s.share(made)
-	} else if ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil {
 		slog.Error("a template's snapshot of another shape could not be made", "template", e.Template, "shape", size, "err", err)
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	x.job, x.base = nil, made
 	if err != nil {
 		x.failed = time.Now()
+	}
+	s.mu.Unlock()
+	if err == nil {
+		s.share(made) // until then each machine clones the memory
 	}
 }
