@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -18,39 +17,55 @@ const (
 	reasonInterrupted  = "interrupted"   // a process on the way was restarted, or the route has become stale
 )
 
-func (e *Edge) attach(w http.ResponseWriter, r *http.Request) {
-	req, err := readAttach(r)
+func (e *Edge) attach(w *answer, r *request) error {
+	c, err := readCursor(lastEventID, r.Header.Values(lastEventID))
 	if err != nil {
-		writeProblem(w, err)
-		return
+		return err
 	}
-	release, err := e.slots.take()
+	up, err := e.admit(r, c)
 	if err != nil {
-		writeProblem(w, err)
-		return
-	}
-	defer release()
-	up, err := e.open(r.Context(), req)
-	if err != nil {
-		slog.Info("attach refused", "request", w.Header().Get(requestID), "session", req.session, "err", err)
-		writeProblem(w, forClient(err))
-		return
+		return err
 	}
 	defer up.close()
-	e.serve(r.Context(), w, up, req)
+	return e.follow(r, newSink(w, e.timing), up)
 }
 
-// serve streams to a client until the last event, and logs why it ended.
-func (e *Edge) serve(ctx context.Context, w http.ResponseWriter, up *upstream, req attachRequest) {
-	out := newSink(w, e.timing)
-	err := e.stream(ctx, out, up)
+// admit opens the stream of a request to attach. It must be closed.
+func (e *Edge) admit(r *request, c cursor) (*upstream, error) {
+	release, err := e.attaches.take()
+	if err != nil {
+		return nil, err
+	}
+	up, err := e.open(r.Context(), attachRequest{session: r.session, token: r.token, cursor: c})
+	if err != nil {
+		release()
+		return nil, forClient(err)
+	}
+	leave := up.leave
+	up.leave = func() { leave(); release() }
+	return up, nil
+}
+
+// outlet is how one client gets its events.
+type outlet interface {
+	begin() error         // before the first event
+	event(event) error    // errSlow: it got through, but late
+	keepAlive() error     // in silence
+	farewell(event) error // the last event, to a client that is late
+}
+
+// follow streams to a client until the last event, and logs why it ended.
+func (e *Edge) follow(r *request, out outlet, up *upstream) error {
+	from := up.cursor.offset
+	err := e.stream(r.Context(), out, up)
 	if errors.Is(err, errSlow) {
 		err = out.farewell(endedEvent(reasonSlowClient))
 	}
-	slog.Info("attach ended", "request", w.Header().Get(requestID), "session", req.session, "from", req.cursor.offset, "to", up.cursor.offset, "err", err)
+	slog.Info("attach ended", "request", r.id, "session", r.session, "from", from, "to", up.cursor.offset, "err", err)
+	return nil // the client is told, or is gone
 }
 
-func (e *Edge) stream(ctx context.Context, out *sink, up *upstream) error {
+func (e *Edge) stream(ctx context.Context, out outlet, up *upstream) error {
 	if err := out.begin(); err != nil {
 		return err
 	}
@@ -63,7 +78,7 @@ func (e *Edge) stream(ctx context.Context, out *sink, up *upstream) error {
 }
 
 // pump sends events as they come, keep-alives between them, and one last event.
-func (e *Edge) pump(ctx context.Context, out *sink, up *upstream) error {
+func (e *Edge) pump(ctx context.Context, out outlet, up *upstream) error {
 	quiet := time.NewTimer(e.timing.keepAlive)
 	defer quiet.Stop()
 	for {
@@ -125,7 +140,7 @@ func forClient(err error) error {
 	case e.Code == space.CodeInvalid && e.Field == "from_offset":
 		return space.FieldErrorf(lastEventID, "%s", e.Message)
 	case e.Code == space.CodeUnavailable, e.Code == space.CodeTimeout, e.Code == space.CodeInternal:
-		return &space.Error{Code: e.Code, Message: "the session can't be reached right now; try again", Err: err}
+		return &space.Error{Code: e.Code, Message: "the sandbox can't be reached right now; try again", Err: err}
 	}
 	return err
 }

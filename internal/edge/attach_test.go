@@ -146,7 +146,7 @@ func TestOnlyTheSessionsTokenOpens(t *testing.T) {
 	r := newRig(t)
 	for name, header := range map[string]string{
 		"none": "", "another scheme": "Basic " + r.token, "a management key": "Bearer space_0123456789abcdef", "no prefix": "Bearer abc",
-		"unknown": "Bearer " + tokenPrefix + "other", "with a line's end": "Bearer " + r.token + "%0a", "long": "Bearer " + tokenPrefix + strings.Repeat("a", 300),
+		"unknown": "Bearer " + "spaceatt_" + "other", "with a line's end": "Bearer " + r.token + "%0a", "long": "Bearer " + "spaceatt_" + strings.Repeat("a", 300),
 		"two in one": "Bearer " + r.token + " " + r.token,
 	} {
 		req := r.request(t, "Authorization", header)
@@ -176,7 +176,7 @@ func TestTokensAreNotLogged(t *testing.T) {
 	r.resolve = func(*controlv1.ResolveAttachmentRequest) error { return space.Errorf(space.CodeUnavailable, "down") }
 	r.do(t, r.request(t)).problem(t)
 	r.stop()
-	if !bytes.Contains(r.log.Bytes(), []byte("attach refused")) || bytes.Contains(r.log.Bytes(), []byte(r.token)) {
+	if !bytes.Contains(r.log.Bytes(), []byte("a request went wrong")) || bytes.Contains(r.log.Bytes(), []byte(r.token)) {
 		t.Errorf("the log: %s", r.log.String())
 	}
 }
@@ -239,7 +239,7 @@ func TestQueryIsRefused(t *testing.T) {
 	req := r.request(t)
 	req.URL.RawQuery = "from=3"
 	c := r.do(t, req)
-	if p := c.problem(t); c.StatusCode != 400 || p.Code != string(space.CodeInvalid) || p.Field != "query" {
+	if p := c.problem(t); c.StatusCode != 400 || p.Code != string(space.CodeInvalid) || p.Field != "from" {
 		t.Errorf("%d %+v", c.StatusCode, p)
 	}
 }
@@ -493,7 +493,7 @@ func TestLimitPerSession(t *testing.T) {
 	if p := r.do(t, r.request(t)).problem(t); p.Code != string(space.CodeQuotaExceeded) {
 		t.Errorf("%+v", p)
 	}
-	if c := r.do(t, r.request(t, "Authorization", "Bearer "+tokenPrefix+"stranger")); c.StatusCode != http.StatusUnauthorized {
+	if c := r.do(t, r.request(t, "Authorization", "Bearer "+"spaceatt_"+"stranger")); c.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a stranger learns %s", c.Status)
 	}
 }

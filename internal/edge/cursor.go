@@ -97,6 +97,9 @@ func (c *cursor) exit(x *sessionv1.Exit) (event, bool, error) {
 	if x.GetError() != "" {
 		data["error"] = x.GetError()
 	}
+	if x.GetTimedOut() {
+		data["timed_out"] = true
+	}
 	return event{name: "exit", id: decimal(x.GetOffset()), data: data, last: true}, true, nil
 }
 

@@ -94,7 +94,7 @@ func FuzzResume(f *testing.F) {
 	f.Add("9999999999999999999", []byte{0, 255, 255})
 	f.Add("-1", []byte{})
 	f.Fuzz(func(t *testing.T, header string, script []byte) {
-		c, err := readCursor([]string{header})
+		c, err := readCursor(lastEventID, []string{header})
 		if err != nil {
 			if c != (cursor{}) {
 				t.Fatalf("a refused header moved the cursor to %d", c.offset)

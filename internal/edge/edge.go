@@ -1,9 +1,13 @@
-// Package edge is the data plane's public side: clients attach to sessions here, with the session's attachment token and nothing else.
+// Package edge is the data plane's public side: clients attach to sessions here, talk to them, and reach a sandbox's files, with the
+// material that belongs to it and nothing else.
 //
-// For each attach the edge asks the control plane what the token opens, opens one internal stream to the node, and re-emits its events as
-// server-sent events. It keeps no output and never connects again by itself: whatever breaks on the way ends the client's connection with
-// a typed event, and the client comes back with Last-Event-ID. The invariant is the cursor's (cursor.go): of the session's log, a client gets
+// For each request the edge asks the control plane what its material opens, opens one internal stream to the node, and re-emits what comes. It
+// keeps nothing and never connects again by itself: whatever breaks on the way ends the client's connection with a typed event or, when bytes
+// of a file are under way, by cutting it. The invariant of a session's output is the cursor's (cursor.go): of the session's log, a client gets
 // each byte once, in order, or is told that it's gone.
+//
+// Clients may be slow, stand still or vanish. Each piece of a body, in either direction, has its own time to pass, and what is under way is
+// counted by sandbox and session, so none can hold up another.
 package edge
 
 import (
@@ -12,6 +16,8 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -36,7 +42,6 @@ const (
 	maxConns       = 4096
 	headerTimeout  = 10 * time.Second
 	idleTimeout    = time.Minute
-	answerTimeout  = 30 * time.Second // for answers that aren't streams; each event of a stream has its own
 )
 
 // requestID is the header under which a client finds the name that the log has for its request.
@@ -52,25 +57,44 @@ type Attacher interface {
 	Attach(context.Context, *connect.Request[sessionv1.AttachRequest]) (*connect.ServerStreamForClient[sessionv1.AttachResponse], error)
 }
 
-// Config is what an Edge works with. All fields are required.
+// Plane is what the control plane answers about everything else.
+type Plane interface {
+	ResolveSandbox(context.Context, *connect.Request[controlv1.ResolveSandboxRequest]) (*connect.Response[controlv1.ResolveSandboxResponse], error)
+	ResolveSession(context.Context, *connect.Request[controlv1.ResolveSessionRequest]) (*connect.Response[controlv1.ResolveSessionResponse], error)
+	ResolveUpload(context.Context, *connect.Request[controlv1.ResolveUploadRequest]) (*connect.Response[controlv1.ResolveUploadResponse], error)
+	CreateSession(context.Context, *connect.Request[controlv1.CreateSessionRequest]) (*connect.Response[controlv1.CreateSessionResponse], error)
+}
+
+// Config is what an Edge works with. All fields but Origins are required.
 type Config struct {
-	Control Resolver
-	Node    Attacher
-	Version string // of the build, for /healthz
+	Control   Resolver
+	Plane     Plane
+	Node      Attacher
+	Sandboxes Caller
+	Uploads   Putter
+	Version   string   // of the build, for /healthz
+	Origins   []string // of pages whose scripts may use the data plane, for example https://app.example; "*" for any; none without
 }
 
 // Edge serves clients.
 type Edge struct {
-	control Resolver
-	node    Attacher
-	version string
-	timing  timing
-	slots   *slots
+	control   Resolver
+	plane     Plane
+	node      Attacher
+	sandboxes Caller
+	uploads   Putter
+	version   string
+	origins   []string
+	timing    timing
+
+	attaches, calls, uploading *slots
+	sockets                    sync.WaitGroup // WebSockets, which the HTTP server has let go of
 }
 
 // timing is how long the edge waits for others.
 type timing struct {
 	resolve   time.Duration // for the control plane's answer
+	create    time.Duration // for the control plane to create a session
 	start     time.Duration // for a session to start or a refusal, before it answers 200; longer than the node waits for a guest
 	first     time.Duration // the same for a client that has seen it start: its session may have nothing to say
 	keepAlive time.Duration // of silence, before a comment is sent
@@ -78,28 +102,44 @@ type timing struct {
 	grace     time.Duration // beyond slow, for the event and the farewell to get through
 }
 
-var usualTiming = timing{resolve: 5 * time.Second, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 20 * time.Second, grace: 5 * time.Second}
+var usualTiming = timing{resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 20 * time.Second, grace: 5 * time.Second}
 
 // New returns an Edge.
 func New(c Config) *Edge {
-	return &Edge{control: c.Control, node: c.Node, version: c.Version, timing: usualTiming, slots: newSlots()}
+	return &Edge{
+		control: c.Control, plane: c.Plane, node: c.Node, sandboxes: c.Sandboxes, uploads: c.Uploads, version: c.Version, origins: c.Origins, timing: usualTiming,
+		attaches:  newSlots("attaches", "session", maxAttaches, maxAttachesPerSession),
+		calls:     newSlots("calls", "sandbox", maxCalls, maxCallsPerSandbox),
+		uploading: newSlots("senders", "upload", maxUploads, maxUploadsPerUpload),
+	}
 }
 
 // Serve serves clients on l until ctx ends; streams then end with a typed event.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
-	s := &http.Server{Handler: e.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, WriteTimeout: answerTimeout, MaxHeaderBytes: maxHeaderBytes}
+	s := &http.Server{Handler: e.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, WriteTimeout: answerTime, MaxHeaderBytes: maxHeaderBytes}
+	defer e.sockets.Wait() // each ends by itself, within the time that a client has for its last event
 	return peer.Drain(ctx, s, limitConns(l, maxConns))
 }
 
 // Handler returns the routes of the data plane. Whatever isn't one of them is answered with a problem.
 func (e *Edge) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/sessions/{session}/attach", only(e.attach, http.MethodGet))
-	mux.HandleFunc("/healthz", only(e.health, http.MethodGet, http.MethodHead))
+	methods := map[string]map[string]http.HandlerFunc{"/healthz": {http.MethodGet: e.health, http.MethodHead: e.health}}
+	for pattern, o := range operations {
+		method, path, _ := strings.Cut(pattern, " ")
+		if methods[path] == nil {
+			methods[path] = map[string]http.HandlerFunc{}
+		}
+		methods[path][method] = e.handle(o)
+	}
+	for path, handlers := range methods {
+		mux.HandleFunc(path, e.only(handlers))
+	}
 	mux.HandleFunc("/", notFound)
 	newID := func() string { return space.NewID(space.PrefixRequest) }
 	route := func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }
 	return telemetry.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.allowOrigin(w.Header(), r)
 		if r.URL.Path != path.Clean(r.URL.Path) {
 			notFound(w, r) // the mux would redirect
 			return
@@ -115,5 +155,5 @@ func (e *Edge) health(w http.ResponseWriter, _ *http.Request) {
 }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	writeProblem(w, space.Errorf(space.CodeNotFound, "no such path on the data plane, which serves attach only; the management API has its own address"))
+	writeProblem(w, space.Errorf(space.CodeNotFound, "no such path on the data plane; the management API has its own address"))
 }

@@ -3,6 +3,7 @@ package edge
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,14 +42,18 @@ func writeProblem(w http.ResponseWriter, err error) {
 	json.NewEncoder(w).Encode(p)
 }
 
-// only lets requests of some methods through. GET does not imply HEAD: a HEAD of attach would start a session.
-func only(h http.HandlerFunc, methods ...string) http.HandlerFunc {
+// only serves the methods that a path has. GET does not imply HEAD: a HEAD of attach would start a session.
+func (e *Edge) only(handlers map[string]http.HandlerFunc) http.HandlerFunc {
+	allow := slices.Sorted(maps.Keys(handlers))
 	return func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(methods, r.Method) {
+		if h, ok := handlers[r.Method]; ok {
 			h(w, r)
 			return
 		}
-		w.Header().Set("Allow", strings.Join(methods, ", "))
-		writeProblem(w, space.Errorf(space.CodeMethod, "method %s isn't served here; use %s", space.Clip(r.Method), methods[0]))
+		if e.preflight(w, r, allow) {
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allow, ", "))
+		writeProblem(w, space.Errorf(space.CodeMethod, "method %s isn't served here; use %s", space.Clip(r.Method), strings.Join(allow, " or ")))
 	}
 }

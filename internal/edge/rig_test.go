@@ -21,8 +21,12 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
+	uploadv1 "github.com/space-platform/space/api/gen/upload/v1"
+	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -33,7 +37,11 @@ type rig struct {
 	*Edge
 	url     string
 	session string
-	token   string
+	sandbox string // of the session
+	upload  string
+	token   string // of the session
+	box     string // of the sandbox
+	put     string // of the upload
 	route   space.Route
 	stop    func() // the edge, as on SIGTERM; returns when it has ended
 	cutNode func() // ends every connection of the node, as a killed process does
@@ -43,6 +51,11 @@ type rig struct {
 	attach   func(context.Context, *sessionv1.AttachRequest, func(*sessionv1.AttachResponse) error) error
 	resolved int
 	attached []*sessionv1.AttachRequest
+	plane    func(any) error // nil: the control plane answers
+	call     func(context.Context, *sandboxv1.Action, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
+	stage    func(*connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
+	asked    []any               // of the control plane
+	actions  []*sandboxv1.Action // of the node
 	log      bytes.Buffer
 }
 
@@ -68,7 +81,80 @@ func (r controlSide) ResolveAttachment(_ context.Context, req *connect.Request[c
 	}), nil
 }
 
+// planeSide knows one sandbox, one session and one upload, each with its token.
+type planeSide struct {
+	controlv1connect.UnimplementedDataPlaneServiceHandler
+	*rig
+}
+
+func (r planeSide) ask(m any, good bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, m)
+	if r.plane != nil {
+		if err := r.plane(m); err != nil {
+			return peer.ToConnect(err)
+		}
+	}
+	if !good {
+		return peer.ToConnect(space.Errorf(space.CodeUnauthenticated, "the token isn't valid"))
+	}
+	return nil
+}
+
+func (r planeSide) ResolveSandbox(_ context.Context, req *connect.Request[controlv1.ResolveSandboxRequest]) (*connect.Response[controlv1.ResolveSandboxResponse], error) {
+	m := req.Msg
+	if err := r.ask(m, m.GetToken() == r.box && m.GetSigned() == nil || m.GetSigned().GetSignature() == "good" && m.GetToken() == ""); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&controlv1.ResolveSandboxResponse{Route: peer.RouteMessage(r.route), DefaultUser: "user"}), nil
+}
+
+func (r planeSide) ResolveSession(_ context.Context, req *connect.Request[controlv1.ResolveSessionRequest]) (*connect.Response[controlv1.ResolveSessionResponse], error) {
+	if err := r.ask(req.Msg, req.Msg.GetToken() == r.token || req.Msg.GetToken() == r.box); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&controlv1.ResolveSessionResponse{Route: peer.RouteMessage(r.route), Session: r.session}), nil
+}
+
+func (r planeSide) ResolveUpload(_ context.Context, req *connect.Request[controlv1.ResolveUploadRequest]) (*connect.Response[controlv1.ResolveUploadResponse], error) {
+	if err := r.ask(req.Msg, req.Msg.GetToken() == r.put); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&controlv1.ResolveUploadResponse{Upload: r.upload, Node: "here", MaxBytes: 1 << 20, Sha256: "abc"}), nil
+}
+
+func (r planeSide) CreateSession(_ context.Context, req *connect.Request[controlv1.CreateSessionRequest]) (*connect.Response[controlv1.CreateSessionResponse], error) {
+	if err := r.ask(req.Msg, req.Msg.GetToken() == r.box); err != nil {
+		return nil, err
+	}
+	return connect.NewResponse(&controlv1.CreateSessionResponse{Body: []byte(`{"session":{},"attachment":{}}`)}), nil
+}
+
 type nodeSide struct{ *rig }
+
+func (r nodeSide) Call(ctx context.Context, s *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error {
+	first, err := s.Receive()
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	r.actions = append(r.actions, first.GetAction())
+	call := r.call
+	r.mu.Unlock()
+	if got, err := peer.Route(first.GetRoute()); err != nil || got != r.route {
+		return peer.ToConnect(space.Errorf(space.CodeRouteDenied, "the route is %v, %v", got, err))
+	}
+	return peer.ToConnect(call(ctx, first.GetAction(), s))
+}
+
+func (r nodeSide) Put(_ context.Context, s *connect.ClientStream[uploadv1.PutRequest]) (*connect.Response[uploadv1.PutResponse], error) {
+	resp, err := r.stage(s)
+	if err != nil {
+		return nil, peer.ToConnect(err)
+	}
+	return connect.NewResponse(resp), nil
+}
 
 func (r nodeSide) Attach(ctx context.Context, req *connect.Request[sessionv1.AttachRequest], out *connect.ServerStream[sessionv1.AttachResponse]) error {
 	r.mu.Lock()
@@ -86,25 +172,34 @@ func (r *rig) Write(p []byte) (int, error) {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{session: space.NewID(space.PrefixSession), token: tokenPrefix + "abcDEF012", route: space.Route{
+	r := &rig{session: space.NewID(space.PrefixSession), upload: space.NewID(space.PrefixUpload), token: "spaceatt_abcDEF012", box: "spacesbx_abcDEF012", put: "spaceupl_abcDEF012", route: space.Route{
 		Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
 		Placement: space.Placement{Kind: space.PlacementNode, Node: "here"},
 	}}
+	r.sandbox = r.route.Sandbox
 	before := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(r, nil)))
 	t.Cleanup(func() { slog.SetDefault(before) })
 
 	mux := http.NewServeMux()
 	mux.Handle(controlv1connect.NewControlServiceHandler(controlSide{rig: r}))
+	mux.Handle(controlv1connect.NewDataPlaneServiceHandler(planeSide{rig: r}))
 	control, _ := listen(t, mux)
 	mux = http.NewServeMux()
 	mux.Handle(sessionv1connect.NewSessionServiceHandler(nodeSide{r}))
+	mux.Handle(sandboxv1connect.NewSandboxServiceHandler(nodeSide{r}))
+	mux.Handle(uploadv1connect.NewUploadServiceHandler(nodeSide{r}))
 	node, cut := listen(t, mux)
 	r.cutNode = cut
+	toControl, toNode := peer.Client(control, 0), peer.Client(node, 0)
 	r.Edge = New(Config{
-		Control: controlv1connect.NewControlServiceClient(peer.Client(control, 0), "http://socket", peer.ClientOptions(MaxResolveBytes)),
-		Node:    sessionv1connect.NewSessionServiceClient(peer.Client(node, 0), "http://socket", peer.ClientOptions(MaxEventBytes)),
-		Version: "test",
+		Control:   controlv1connect.NewControlServiceClient(toControl, "http://socket", peer.ClientOptions(MaxResolveBytes)),
+		Plane:     controlv1connect.NewDataPlaneServiceClient(toControl, "http://socket", peer.ClientOptions(MaxResolveBytes)),
+		Node:      sessionv1connect.NewSessionServiceClient(toNode, "http://socket", peer.ClientOptions(MaxEventBytes)),
+		Sandboxes: sandboxv1connect.NewSandboxServiceClient(toNode, "http://socket", peer.ClientOptions(MaxResultBytes)),
+		Uploads:   uploadv1connect.NewUploadServiceClient(toNode, "http://socket", peer.ClientOptions(MaxEventBytes)),
+		Version:   "test",
+		Origins:   []string{"https://app.example"},
 	})
 	r.serve(t)
 	return r
@@ -128,8 +223,7 @@ func listen(t *testing.T, h http.Handler) (path string, cut func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
-	s.Protocols.SetUnencryptedHTTP2(true)
+	s := peer.Server(h)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

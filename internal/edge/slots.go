@@ -1,33 +1,41 @@
 package edge
 
 import (
-	"net"
 	"sync"
 
 	space "github.com/space-platform/space"
 )
 
-// Limits of attaches at once.
+// Limits of what is under way at once.
 const (
 	maxAttaches           = 1024
 	maxAttachesPerSession = 8
+	maxCalls              = 1024
+	maxCallsPerSandbox    = 64
+	maxUploads            = 32
+	maxUploadsPerUpload   = 1 // two at once would only undo each other's work
 )
 
-// slots counts the attaches under way.
+// slots counts what is under way, in all and by owner.
 type slots struct {
-	mu       sync.Mutex // guards both counts
-	all      int
-	sessions map[string]int // by session, of those that have any
+	what, owner string // for people: attaches of a session, calls of a sandbox
+	most, share int    // in all, and of one owner
+
+	mu  sync.Mutex // guards both counts
+	all int
+	own map[string]int // by owner, of those that have any
 }
 
-func newSlots() *slots { return &slots{sessions: map[string]int{}} }
+func newSlots(what, owner string, most, share int) *slots {
+	return &slots{what: what, owner: owner, most: most, share: share, own: map[string]int{}}
+}
 
-// take admits one more attach, whoever asks; the returned function ends it.
+// take admits one more, whoever asks; the returned function ends it.
 func (s *slots) take() (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxAttaches {
-		return nil, space.Errorf(space.CodeUnavailable, "the edge serves %d attaches already; try again", maxAttaches)
+	if s.all >= s.most {
+		return nil, space.Errorf(space.CodeUnavailable, "the edge serves %d %s already; try again", s.most, s.what)
 	}
 	s.all++
 	return func() {
@@ -37,61 +45,19 @@ func (s *slots) take() (release func(), err error) {
 	}, nil
 }
 
-// join admits an attach to a session that its token has opened: strangers can't use up a session's share.
-func (s *slots) join(session string) (leave func(), err error) {
+// join admits one that its material has opened: strangers can't use up an owner's share.
+func (s *slots) join(owner string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sessions[session] >= maxAttachesPerSession {
-		return nil, space.Errorf(space.CodeQuotaExceeded, "the session has %d attaches already; end one of them", maxAttachesPerSession)
+	if s.own[owner] >= s.share {
+		return nil, space.Errorf(space.CodeQuotaExceeded, "the %s has %d %s already; end one of them", s.owner, s.share, s.what)
 	}
-	s.sessions[session]++
+	s.own[owner]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.sessions[session]--; s.sessions[session] == 0 {
-			delete(s.sessions, session)
+		if s.own[owner]--; s.own[owner] == 0 {
+			delete(s.own, owner)
 		}
 	}, nil
-}
-
-// limitConns accepts at most n connections at once; more wait in the kernel's queue.
-func limitConns(l net.Listener, n int) net.Listener {
-	return &limitedListener{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-type limitedListener struct {
-	net.Listener
-	slots  chan struct{}
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{Conn: c, release: func() { <-l.slots }}, nil
-}
-
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	once    sync.Once
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.once.Do(c.release)
-	return c.Conn.Close()
 }

@@ -9,6 +9,7 @@ import (
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -16,6 +17,7 @@ import (
 // upstream is an open internal stream, received by a goroutine of its own, and how far its client has got.
 type upstream struct {
 	cursor cursor
+	route  *routev1.Route                 // of the execution that it belongs to
 	held   *event                         // the first event for the client, if it came before the answer
 	events chan *sessionv1.AttachResponse // closed when the stream is over
 	err    error                          // why; set before events is closed
@@ -38,7 +40,7 @@ func (e *Edge) openOnce(ctx context.Context, req attachRequest) (*upstream, erro
 	if err != nil {
 		return nil, err
 	}
-	leave, err := e.slots.join(req.session)
+	leave, err := e.attaches.join(req.session)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +73,7 @@ func (e *Edge) resolve(ctx context.Context, req attachRequest) (*controlv1.Resol
 // dial starts a stream. Its errors show when it's received.
 func (e *Edge) dial(ctx context.Context, req attachRequest, target *controlv1.ResolveAttachmentResponse) *upstream {
 	ctx, cancel := context.WithCancel(ctx)
-	u := &upstream{cursor: req.cursor, events: make(chan *sessionv1.AttachResponse), cancel: cancel}
+	u := &upstream{cursor: req.cursor, route: target.GetRoute(), events: make(chan *sessionv1.AttachResponse), cancel: cancel}
 	go func() {
 		defer close(u.events)
 		u.err = u.receive(ctx, e.node, &sessionv1.AttachRequest{

@@ -23,6 +23,8 @@ type Config struct {
 	EdgeURL   string `toml:"edge_url"`
 	// OTLPEndpoint is where every role sends its traces: the base URL of a collector that speaks OTLP/HTTP. Empty: there are no traces.
 	OTLPEndpoint string `toml:"otlp_endpoint"`
+	// EdgeOrigins are the origins of web pages whose scripts may use the data plane, for example "https://app.example"; "*" for any. Empty: none.
+	EdgeOrigins []string `toml:"edge_origins"`
 	// DatabaseURL is an existing PostgreSQL to use instead of a private one. It's a secret, and the other roles read config.toml: so it's
 	// the key database_url of a file of its own, DatabaseFile. Empty: the private one, or a reader who may not know.
 	DatabaseURL string `toml:"-"`

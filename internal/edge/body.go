@@ -1,0 +1,153 @@
+package edge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	space "github.com/space-platform/space"
+)
+
+// Limits of bodies, in bytes.
+const (
+	maxJSON        = 64 << 10
+	maxSessionJSON = 3 << 20  // 1 MiB of stdin in base64, 128 KiB each of arguments and environment, however they're escaped
+	pieceBytes     = 32 << 10 // of an upload in one message
+)
+
+// body reads a request's body piece by piece. A client that brings too little in progressTime is given up.
+type body struct {
+	w    *answer
+	from io.Reader
+	buf  []byte
+	live bool // pieces are handed on as they come, else when they're full
+}
+
+func newBody(w *answer, r *request, live bool) *body {
+	return &body{w: w, from: r.Body, buf: make([]byte, pieceBytes), live: live}
+}
+
+// next returns the next piece, which is good until the one after it; last says that the body ends with it.
+func (b *body) next() (piece []byte, last bool, err error) {
+	b.w.flow.SetReadDeadline(time.Now().Add(progressTime))
+	n, err := fill(b.from, b.buf, b.least())
+	switch {
+	case err == nil:
+		return b.buf[:n], false, nil
+	case errors.Is(err, io.EOF):
+		b.w.flow.SetReadDeadline(time.Time{}) // the server itself reads on, to learn that the client leaves
+		return b.buf[:n], true, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, false, space.Errorf(space.CodeTimeout, "the body brought less than %d bytes in %s", b.least(), progressTime)
+	}
+	return nil, false, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
+}
+
+func (b *body) least() int {
+	if b.live {
+		return 1
+	}
+	return pieceBytes
+}
+
+// fill reads until least bytes are there or the body ends, which is io.EOF only if it ended as it should.
+func fill(r io.Reader, b []byte, least int) (n int, err error) {
+	for n < least && err == nil {
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
+	}
+	return n, err
+}
+
+// readAll reads a body of JSON whole.
+func readAll(w *answer, r *request, limit int64) ([]byte, error) {
+	if s := r.Header.Get("Content-Type"); s != "" {
+		if media, _, err := mime.ParseMediaType(s); err != nil || media != "application/json" {
+			return nil, space.FieldErrorf("Content-Type", "is %q: only application/json is taken", space.Clip(s))
+		}
+	}
+	tooLarge := space.Errorf(space.CodeTooLarge, "the body is over its limit of %d bytes", limit)
+	if r.ContentLength > limit {
+		return nil, tooLarge
+	}
+	w.flow.SetReadDeadline(time.Now().Add(answerTime))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	w.flow.SetReadDeadline(time.Time{})
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", answerTime)
+	case err != nil:
+		return nil, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
+	case !utf8.Valid(b):
+		return nil, space.Errorf(space.CodeInvalid, "the body isn't valid UTF-8")
+	}
+	return b, nil
+}
+
+// readJSON reads a body of one JSON object into the targets of its members.
+func readJSON(w *answer, r *request, members map[string]any) error {
+	b, err := readAll(w, r, maxJSON)
+	if err != nil {
+		return err
+	}
+	return decodeObject(b, members)
+}
+
+// decodeObject decodes one JSON object. Unknown, repeated and null members are refused by name, and so are values of another type.
+func decodeObject(b []byte, members map[string]any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	malformed := space.Errorf(space.CodeInvalid, "the body isn't one JSON object")
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return malformed
+	}
+	var seen []string
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return malformed
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return malformed
+		}
+		if err := decodeMember(name, raw, members, seen); err != nil {
+			return err
+		}
+		seen = append(seen, name)
+	}
+	if _, err := d.Token(); err != nil {
+		return malformed
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return malformed
+	}
+	return nil
+}
+
+func decodeMember(name string, raw json.RawMessage, members map[string]any, seen []string) error {
+	target, known := members[name]
+	switch {
+	case !known:
+		return space.FieldErrorf(space.Clip(name), "isn't a field of this request")
+	case slices.Contains(seen, name):
+		return space.FieldErrorf(name, "is given twice")
+	case string(raw) == "null":
+		return space.FieldErrorf(name, "is null: leave it out instead")
+	}
+	if err := json.Unmarshal(raw, target); err != nil {
+		return space.FieldErrorf(name, "has a value of another type than it takes")
+	}
+	return nil
+}

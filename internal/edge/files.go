@@ -1,0 +1,206 @@
+package edge
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	space "github.com/space-platform/space"
+	httpapi "github.com/space-platform/space/api/gen/http"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+)
+
+// Limits of a directory's list.
+const (
+	maxDepth   = 64
+	maxEntries = 10_000
+)
+
+func (e *Edge) statFile(w *answer, r *request) error {
+	return e.aboutPath(w, r, func(path string) *sandboxv1.Action {
+		return &sandboxv1.Action{Action: &sandboxv1.Action_Stat{Stat: &sandboxv1.Stat{Path: path}}}
+	})
+}
+
+func (e *Edge) changeFile(w *answer, r *request) error {
+	var mode, owner, group *string
+	var recursive bool
+	if err := readJSON(w, r, map[string]any{"mode": &mode, "owner": &owner, "group": &group, "recursive": &recursive}); err != nil {
+		return err
+	}
+	change, err := changeOf(mode, owner, group)
+	if err != nil {
+		return err
+	}
+	return e.aboutPath(w, r, func(path string) *sandboxv1.Action {
+		change.Path, change.Recursive = path, recursive
+		return &sandboxv1.Action{Action: &sandboxv1.Action_Change{Change: change}}
+	})
+}
+
+func changeOf(mode, owner, group *string) (*sandboxv1.Change, error) {
+	out := &sandboxv1.Change{}
+	if mode == nil && owner == nil && group == nil {
+		return nil, space.FieldErrorf("mode", "is missing, and so are owner and group: there's nothing to change")
+	}
+	if mode != nil {
+		bits, err := checkMode("mode", *mode)
+		if err != nil {
+			return nil, err
+		}
+		out.Mode = &bits
+	}
+	for _, name := range []struct {
+		field  string
+		value  *string
+		target *string
+	}{{"owner", owner, &out.Owner}, {"group", group, &out.Group}} {
+		if name.value == nil {
+			continue
+		}
+		if *name.value == "" {
+			return nil, space.FieldErrorf(name.field, "is empty: a name or a number, or leave it out")
+		}
+		if _, err := checkUser(name.field, *name.value); err != nil {
+			return nil, err
+		}
+		*name.target = *name.value
+	}
+	return out, nil
+}
+
+func (e *Edge) makeDirectory(w *answer, r *request) error {
+	var path string
+	mode := "0755"
+	if err := readJSON(w, r, map[string]any{"path": &path, "mode": &mode}); err != nil {
+		return err
+	}
+	bits, err := checkMode("mode", mode)
+	if err != nil {
+		return err
+	}
+	if _, err := checkPath("path", path); err != nil {
+		return err
+	}
+	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: path, Mode: bits}}})
+}
+
+func (e *Edge) renameFile(w *answer, r *request) error {
+	var from, to string
+	if err := readJSON(w, r, map[string]any{"from": &from, "to": &to}); err != nil {
+		return err
+	}
+	if _, err := checkPath("from", from); err != nil {
+		return err
+	}
+	if _, err := checkPath("to", to); err != nil {
+		return err
+	}
+	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_Rename{Rename: &sandboxv1.Rename{From: from, To: to}}})
+}
+
+func (e *Edge) removeFile(w *answer, r *request) error {
+	path, err := r.query.path()
+	if err != nil {
+		return err
+	}
+	recursive, err := r.query.flag("recursive")
+	if err != nil {
+		return err
+	}
+	t, err := e.enterSandbox(r)
+	if err != nil {
+		return err
+	}
+	defer t.leave()
+	if _, err := t.doAs(r, &sandboxv1.Action{Action: &sandboxv1.Action_Remove{Remove: &sandboxv1.Remove{Path: path, Recursive: recursive}}}); err != nil {
+		return err
+	}
+	return w.noContent()
+}
+
+func (e *Edge) listFiles(w *answer, r *request) error {
+	path, err := r.query.path()
+	if err != nil {
+		return err
+	}
+	depth, err := r.query.number("depth", 1, maxDepth, 1)
+	if err != nil {
+		return err
+	}
+	t, err := e.enterSandbox(r)
+	if err != nil {
+		return err
+	}
+	defer t.leave()
+	list, err := t.list(r, &sandboxv1.List{Path: path, Depth: uint32(depth)})
+	if err != nil {
+		return err
+	}
+	return w.json(http.StatusOK, list)
+}
+
+// list gathers a directory's entries, which come in any number of messages.
+func (t *target) list(r *request, l *sandboxv1.List) (httpapi.FileList, error) {
+	out := httpapi.FileList{Entries: []httpapi.FileEntry{}}
+	user, err := t.as(r)
+	if err != nil {
+		return out, err
+	}
+	c, m, err := t.open(r.Context(), &sandboxv1.Action{User: user, Action: &sandboxv1.Action_List{List: l}})
+	if err != nil {
+		return out, err
+	}
+	defer c.close()
+	for m != nil {
+		for _, e := range m.GetEntries().GetEntries() {
+			if len(out.Entries) == maxEntries {
+				return out, space.Errorf(space.CodeGuest, "the sandbox lists more than %d entries", maxEntries)
+			}
+			out.Entries = append(out.Entries, fileEntry(e))
+		}
+		out.Truncated = out.Truncated || m.GetEntries().GetTruncated()
+		if m, err = c.next(doTime); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// aboutPath answers with the entry that an action on the path of the query brings.
+func (e *Edge) aboutPath(w *answer, r *request, action func(path string) *sandboxv1.Action) error {
+	path, err := r.query.path()
+	if err != nil {
+		return err
+	}
+	return e.oneEntry(w, r, action(path))
+}
+
+// oneEntry answers with the entry that an action brings.
+func (e *Edge) oneEntry(w *answer, r *request, a *sandboxv1.Action) error {
+	t, err := e.enterSandbox(r)
+	if err != nil {
+		return err
+	}
+	defer t.leave()
+	m, err := t.doAs(r, a)
+	if err != nil {
+		return err
+	}
+	entry, err := entryOf(m)
+	if err != nil {
+		return err
+	}
+	return w.json(http.StatusOK, fileEntry(entry))
+}
+
+// doAs does an action as the user that the request names.
+func (t *target) doAs(r *request, a *sandboxv1.Action) (*sandboxv1.CallResponse, error) {
+	var err error
+	if a.User, err = t.as(r); err != nil {
+		return nil, err
+	}
+	return t.do(r.Context(), a)
+}

@@ -1,0 +1,100 @@
+package edge
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+
+	space "github.com/space-platform/space"
+)
+
+// operation is one thing that the edge serves. A test compares the table with openapi.yaml.
+type operation struct {
+	accepts material // any of these opens it
+	query   []string // the parameters that it takes
+	body    bool     // it takes a body
+	do      func(*Edge, *answer, *request) error
+}
+
+// operations are the data plane by the pattern under which each is served.
+var operations = map[string]operation{
+	"GET /v1/sessions/{session}/attach":          {accepts: attachmentToken | sandboxToken, do: (*Edge).attach},
+	"GET /v1/sessions/{session}/ws":              {accepts: attachmentToken | sandboxToken, query: []string{"from"}, do: (*Edge).attachWebSocket},
+	"POST /v1/sessions/{session}/stdin":          {accepts: attachmentToken | sandboxToken, query: []string{"offset", "close"}, body: true, do: (*Edge).sendStdin},
+	"POST /v1/sessions/{session}/signal":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).signal},
+	"POST /v1/sessions/{session}/resize":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).resize},
+	"POST /v1/sandboxes/{sandbox}/sessions":      {accepts: sandboxToken, body: true, do: (*Edge).createSession},
+	"GET /v1/sandboxes/{sandbox}/live-sessions":  {accepts: sandboxToken, do: (*Edge).listSessions},
+	"GET /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, do: (*Edge).readFile},
+	"HEAD /v1/sandboxes/{sandbox}/files/content": {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, do: (*Edge).headFile},
+	"PUT /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature", "mode"}, body: true, do: (*Edge).writeFile},
+	"PATCH /v1/sandboxes/{sandbox}/files":        {accepts: sandboxToken, query: []string{"path", "user"}, body: true, do: (*Edge).changeFile},
+	"DELETE /v1/sandboxes/{sandbox}/files":       {accepts: sandboxToken, query: []string{"path", "user", "recursive"}, do: (*Edge).removeFile},
+	"GET /v1/sandboxes/{sandbox}/files/stat":     {accepts: sandboxToken, query: []string{"path", "user"}, do: (*Edge).statFile},
+	"GET /v1/sandboxes/{sandbox}/files/list":     {accepts: sandboxToken, query: []string{"path", "user", "depth"}, do: (*Edge).listFiles},
+	"POST /v1/sandboxes/{sandbox}/files/mkdir":   {accepts: sandboxToken, query: []string{"user"}, body: true, do: (*Edge).makeDirectory},
+	"POST /v1/sandboxes/{sandbox}/files/rename":  {accepts: sandboxToken, query: []string{"user"}, body: true, do: (*Edge).renameFile},
+	"GET /v1/sandboxes/{sandbox}/files/watch":    {accepts: sandboxToken, query: []string{"path", "user", "recursive"}, do: (*Edge).watchFiles},
+	"GET /v1/sandboxes/{sandbox}/files/archive":  {accepts: sandboxToken, query: []string{"path", "user"}, do: (*Edge).readArchive},
+	"PUT /v1/sandboxes/{sandbox}/files/archive":  {accepts: sandboxToken, query: []string{"path", "user"}, body: true, do: (*Edge).writeArchive},
+	"PUT /v1/uploads/{upload}":                   {accepts: uploadToken, body: true, do: (*Edge).putUpload},
+}
+
+// request is a request that has shown a material and passed the checks that all have in common.
+type request struct {
+	*http.Request
+	id       string // the operator's name for it
+	material material
+	token    string // "" of a signed URL
+	query    query
+	sandbox  string // from the path, as are the next two; "" where the path has none
+	session  string
+	upload   string
+}
+
+// serve reads a request and does it. Who shows no material learns nothing else.
+func (e *Edge) serve(o operation, w *answer, r *http.Request) error {
+	req := &request{Request: r, id: w.Header().Get(requestID)}
+	var err error
+	if req.material, req.token, err = readMaterial(r, o.accepts); err != nil {
+		return err
+	}
+	for _, id := range []struct {
+		of     space.Prefix
+		name   string
+		what   string
+		target *string
+	}{
+		{space.PrefixSandbox, "sandbox", "sandbox", &req.sandbox},
+		{space.PrefixSession, "session", "session", &req.session},
+		{space.PrefixUpload, "upload", "upload", &req.upload},
+	} {
+		if *id.target = r.PathValue(id.name); *id.target != "" && space.CheckID(id.of, *id.target) != nil {
+			return space.Errorf(space.CodeNotFound, "no such %s", id.what)
+		}
+	}
+	if !o.body && r.ContentLength != 0 {
+		return space.FieldErrorf("body", "this takes no body")
+	}
+	if req.query, err = readQuery(r.URL.RawQuery, o.query); err != nil {
+		return err
+	}
+	return o.do(e, w, req)
+}
+
+// handle is an operation as a handler: an error becomes a problem, or cuts the connection when the answer has begun already.
+func (e *Edge) handle(o operation) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		w := newAnswer(rw)
+		err := e.serve(o, w, r)
+		if err == nil {
+			return
+		}
+		// The query isn't logged: it may have a signature.
+		slog.Info("a request went wrong", "request", w.Header().Get(requestID), "method", r.Method, "path", space.Clip(r.URL.Path), "begun", w.begun, "err", err, "cause", errors.Unwrap(err))
+		if w.begun {
+			panic(http.ErrAbortHandler)
+		}
+		writeProblem(w, err)
+	}
+}

@@ -1,0 +1,124 @@
+package edge
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// target is the execution that a request may reach. It's resolved for each request anew and kept for no other.
+type target struct {
+	edge    *Edge
+	route   *routev1.Route
+	user    string // the default of the sandbox's template, "" if it has none
+	resolve func(context.Context) (*target, error)
+	leave   func() // gives the slots back
+}
+
+// enterSandbox resolves a request about a sandbox and takes its slots. The target must be left.
+func (e *Edge) enterSandbox(r *request) (*target, error) {
+	return e.enter(r, func(ctx context.Context) (*target, error) { return e.resolveSandbox(ctx, r) })
+}
+
+// enterSession does the same for a request about a session that was started.
+func (e *Edge) enterSession(r *request) (*target, error) {
+	return e.enter(r, func(ctx context.Context) (*target, error) { return e.resolveSession(ctx, r) })
+}
+
+func (e *Edge) enter(r *request, resolve func(context.Context) (*target, error)) (*target, error) {
+	release, err := e.calls.take()
+	if err != nil {
+		return nil, err
+	}
+	t, err := resolve(r.Context())
+	if err != nil {
+		release()
+		return nil, err
+	}
+	leave, err := e.calls.join(t.route.GetSandbox())
+	if err != nil {
+		release()
+		return nil, err
+	}
+	t.edge, t.resolve = e, resolve
+	t.leave = func() { leave(); release() }
+	return t, nil
+}
+
+func (e *Edge) resolveSandbox(ctx context.Context, r *request) (*target, error) {
+	m := &controlv1.ResolveSandboxRequest{Sandbox: r.sandbox, Token: r.token}
+	if r.material == signedURL {
+		signed, err := r.signed()
+		if err != nil {
+			return nil, err
+		}
+		m.Signed = signed
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
+	defer cancel()
+	resp, err := e.plane.ResolveSandbox(ctx, connect.NewRequest(m))
+	if err != nil {
+		return nil, inside(err)
+	}
+	route, err := peer.Route(resp.Msg.GetRoute())
+	if err != nil {
+		return nil, space.Errorf(space.CodeInternal, "the control plane resolved sandbox %s to an invalid route: %w", r.sandbox, err)
+	}
+	if route.Sandbox != r.sandbox {
+		return nil, space.Errorf(space.CodeForbidden, "the token opens another sandbox")
+	}
+	return &target{route: resp.Msg.GetRoute(), user: resp.Msg.GetDefaultUser()}, nil
+}
+
+func (e *Edge) resolveSession(ctx context.Context, r *request) (*target, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
+	defer cancel()
+	resp, err := e.plane.ResolveSession(ctx, connect.NewRequest(&controlv1.ResolveSessionRequest{Session: r.session, Token: r.token}))
+	if err != nil {
+		return nil, inside(err)
+	}
+	if _, err := peer.Route(resp.Msg.GetRoute()); err != nil {
+		return nil, space.Errorf(space.CodeInternal, "the control plane resolved session %s to an invalid route: %w", r.session, err)
+	}
+	if resp.Msg.GetSession() != r.session {
+		return nil, space.Errorf(space.CodeForbidden, "the token opens another session")
+	}
+	return &target{route: resp.Msg.GetRoute()}, nil
+}
+
+// signed is the signed URL that a request came by: its path, user and time, and what it may do, are what was signed.
+func (r *request) signed() (*controlv1.SignedURL, error) {
+	path, err := r.query.path()
+	if err != nil {
+		return nil, err
+	}
+	user, err := r.query.user()
+	if err != nil {
+		return nil, err
+	}
+	expires, err := r.query.number("expires", 0, 1<<40, 0)
+	if err != nil {
+		return nil, err
+	}
+	if s := r.query["signature"]; s == "" || len(s) > maxSignature {
+		return nil, space.FieldErrorf("signature", "has %d bytes, want 1 to %d", len(s), maxSignature)
+	}
+	does := "read"
+	if r.Method == http.MethodPut {
+		does = "write"
+	}
+	return &controlv1.SignedURL{Path: path, Operation: does, User: user, ExpiresUnix: int64(expires), Signature: r.query["signature"]}, nil
+}
+
+// as is the user that a request names, or the template's.
+func (t *target) as(r *request) (string, error) {
+	user, err := r.query.user()
+	return cmp.Or(user, t.user), err
+}
