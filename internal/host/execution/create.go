@@ -92,7 +92,7 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 	place := e.place()
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return e.clone(o, place.UID) })
+	g.Go(func() error { return e.clone(gctx, o, place.UID) })
 	g.Go(func() (err error) {
 		home, err = e.cfg.Enclosures.Enclose(gctx, place)
 		return err

@@ -3,6 +3,7 @@
 // # The life of an execution
 //
 //	Ensure ─► pending ─► running ─► lost
+//	             │          └─► Stop ─► stopped
 //	             └─► failed
 //	any of them ─► Remove ─► nothing
 //
@@ -10,7 +11,7 @@
 // it, so that after a crash each step finds what the one before it left:
 //
 //  1. the record, with the uid and with it all names: from now on whatever exists belongs to somebody
-//  2. the machine's own disk and memory, cloned from the template's base snapshot
+//  2. the machine's own disk and memory, cloned from a snapshot of the template; or its disk alone (see Booting)
 //  3. the enclosure: namespaces, tap, cgroup, root directory
 //  4. the machine, and its handle in the record
 //  5. the guest's acknowledgement of clock, seed and identity: the execution runs
@@ -18,10 +19,24 @@
 // A step that fails, or is found unfinished by the next life, is undone whole and, if the execution is only pending, done again. To
 // undo is the same at any step: kill what runs under the uid, wait, remove the enclosure, then the files, and the record last.
 //
+// # Booting
+//
+// A machine boots instead of being loaded when the template has no snapshot of the size that is wanted, which is ordered then for the next
+// time, or when it's to have the disk of an execution of its sandbox that has ended. Either way it gets a copy that shares its blocks with the
+// original, made as large as wanted; the guest makes its file system larger itself. The execution that ended keeps its disk: a start may go
+// wrong at any moment and be tried again, and once the new one runs, the old one is removed by an order of its own. The memory of a machine that boots
+// is in no file: one on the volume would be written out again and again, and a full volume would kill the guest.
+//
+// # Stopping
+//
+// What Stop does is on file before it's done, too: the intent, then the guest writes out its files within a deadline, then everything is
+// freed but the disk, which is synced, then the state. A guest that doesn't answer loses what it hadn't written, as in a power loss: its
+// disk has a journal. The next life of the daemon goes on from any of these steps.
+//
 // # Loss
 //
 // When the machine's process is gone and nobody told it to go, the execution is lost, at once and for good: it's never started again
-// under its name. Its disk stays until Remove; its process, namespace, cgroup, uid and memory go. A link that breaks while the process
+// under its name. Its disk stays until Remove, and another execution can start from it; its process, namespace, cgroup, uid and memory go. A link that breaks while the process
 // lives is no loss: it's made again with back-off, and the sessions go on.
 //
 // # A new daemon

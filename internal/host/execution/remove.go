@@ -22,9 +22,10 @@ func (e *execution) finishEnding(ctx context.Context) {
 	if err := e.readEnded(); err != nil {
 		e.log.Error("can't read the sessions of an ended execution", "err", err)
 	}
-	if e.insist(ctx, "free what an ended execution holds", e.free) {
-		signal(e.freed)
+	if !e.insist(ctx, "free what an ended execution holds", e.free) || !e.insist(ctx, "write out an ended execution's disk", e.syncDisk) {
+		return
 	}
+	signal(e.freed)
 }
 
 // readEnded makes the output of an execution that has run readable again after a restart.

@@ -84,7 +84,7 @@ func (e *execution) halt(ctx context.Context) {
 		e.log.Warn("a guest is ended without having written out its files", "err", err)
 	}
 	e.loseSessions(errStopped())
-	if !e.insist(ctx, "free what a stopped execution holds", e.free) || !e.insist(ctx, "write out a stopped execution's disk", func(context.Context) error { return e.syncDisk() }) {
+	if !e.insist(ctx, "free what a stopped execution holds", e.free) || !e.insist(ctx, "write out a stopped execution's disk", e.syncDisk) {
 		return
 	}
 	signal(e.freed)
@@ -122,8 +122,8 @@ func (e *execution) loseSessions(why *space.Error) {
 	e.sessions.Lose(why)
 }
 
-// syncDisk makes the disk durable.
-func (e *execution) syncDisk() error {
+// syncDisk makes the disk durable, if there is one.
+func (e *execution) syncDisk(context.Context) error {
 	f, err := os.OpenFile(e.file(diskName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
