@@ -28,7 +28,7 @@ type Account struct {
 	Name   string
 	UID    uint32
 	GID    uint32
-	Groups []uint32 // the first is GID; empty for a number that no file has
+	Groups []uint32 // the first is GID
 	Home   string   // never empty; it needn't exist
 	Shell  string   // never empty
 }
@@ -40,7 +40,7 @@ type Files struct{ Etc string }
 var System = Files{"/etc"}
 
 // Find looks a user up by name or number. The empty name is the default user. Numbers and root exist without any file; a number that no
-// entry has gets group 0 and the home /, as in any container runtime.
+// entry has gets the group of the same number, so that it has no rights of root's group, and the home /.
 func (a Files) Find(who string) (Account, error) {
 	if who == "" {
 		if u, ok := a.entry(func(u Account) bool { return u.Name == defaultUser }); ok {
@@ -52,7 +52,7 @@ func (a Files) Find(who string) (Account, error) {
 		if u, ok := a.entry(func(u Account) bool { return u.UID == uint32(id) }); ok {
 			return a.withGroups(u)
 		}
-		return Account{Name: who, UID: uint32(id), Home: "/", Shell: "/bin/sh"}, nil
+		return Account{Name: who, UID: uint32(id), GID: uint32(id), Groups: []uint32{uint32(id)}, Home: "/", Shell: "/bin/sh"}, nil
 	}
 	if u, ok := a.entry(func(u Account) bool { return u.Name == who }); ok {
 		return a.withGroups(u)

@@ -170,9 +170,9 @@ func executable(p string) error {
 	info, err := os.Stat(p)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return &startError{codeNotFound, fmt.Errorf("%s: no such file: %w", clip(p), err)}
+		return &startError{codeNotFound, fmt.Errorf("%s: %w", clip(p), reason(err))}
 	case err != nil:
-		return notExecutable("%s: %w", clip(p), err)
+		return notExecutable("%s: %w", clip(p), reason(err))
 	case info.IsDir():
 		return notExecutable("%s: is a directory", clip(p))
 	case info.Mode()&0o111 == 0:
@@ -187,7 +187,16 @@ func (c command) failure(err error) error {
 	if errors.Is(err, fs.ErrNotExist) { // the interpreter of a script, or the loader
 		code = codeNotFound
 	}
-	return &startError{code, fmt.Errorf("run %s in %s as %s: %w", clip(c.path), clip(c.dir), c.user.Name, err)}
+	return &startError{code, fmt.Errorf("run %s in %s as %s: %w", clip(c.path), clip(c.dir), c.user.Name, reason(err))}
+}
+
+// reason is an error without the path, which the caller names: a path may be as long as all arguments.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // clipBytes bounds how much of a caller's text an error repeats.

@@ -38,7 +38,7 @@ func (s *Set) admit(id string, seen bool) error {
 	case s.closed:
 		return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
 	case seen:
-		return space.Errorf(space.CodeSessionLost, "session %s is not known to this execution", id)
+		return space.FieldErrorf("from_offset", "session %s hasn't started, so nothing of it has been received: leave it out", id)
 	case live >= maxLive:
 		return space.Errorf(space.CodeConflict, "the sandbox runs %d sessions, which is the limit at one time: end one, or wait until one has ended", maxLive)
 	case len(s.sessions) >= maxSessions:

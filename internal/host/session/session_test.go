@@ -219,7 +219,7 @@ func TestSessionThatWasSeenIsNeverStartedAgain(t *testing.T) {
 	set.Use(g.connect())
 	w := attach(t, set, space.NewID(space.PrefixSession), 0, true)
 	<-w.done
-	if space.CodeOf(w.err) != space.CodeSessionLost || len(g.procs) != 0 {
+	if space.CodeOf(w.err) != space.CodeInvalid || len(g.procs) != 0 {
 		t.Fatalf("got %v, the guest has %d sessions", w.err, len(g.procs))
 	}
 }
