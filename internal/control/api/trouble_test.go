@@ -92,6 +92,16 @@ func TestWhatNobodyReads(t *testing.T) {
 	}
 }
 
+// TestAttachmentOfADeletedSandbox: it would open nothing.
+func TestAttachmentOfADeletedSandbox(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	box := r.sandbox(t)
+	session := r.session(t, box.Id)
+	r.do(t, "DELETE", "/v1/sandboxes/"+box.Id, nil)
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions/"+session.Session.Id+"/attachments", nil).code(t, space.CodeConflict)
+}
+
 type endless struct{ left int }
 
 func (e *endless) Read(b []byte) (int, error) {

@@ -156,9 +156,16 @@ func (s *Sessions) Get(ctx context.Context, project, sandbox, id string) (record
 	return s.store.Session(ctx, project, sandbox, id)
 }
 
-// Attach issues another token of a session.
+// Attach issues another token of a session, unless it would open nothing.
 func (s *Sessions) Attach(ctx context.Context, project, sandbox, id string) (Attachment, error) {
 	if _, err := s.Get(ctx, project, sandbox, id); err != nil {
+		return Attachment{}, err
+	}
+	box, err := s.sandboxes.Get(ctx, project, sandbox)
+	if err == nil {
+		err = checkSandbox(box)
+	}
+	if err != nil {
 		return Attachment{}, err
 	}
 	return s.issue(ctx, id, randomToken())
