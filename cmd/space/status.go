@@ -29,6 +29,7 @@ type platformStatus struct {
 	Machines  int          `json:"machines"`            // processes of virtual machines, those of template builds included
 	Sandboxes *int         `json:"sandboxes,omitempty"` // that aren't deleted; absent when the API doesn't answer
 	Roles     []roleStatus `json:"roles"`
+	Next      string       `json:"next,omitempty"` // what to do about it
 }
 
 // roleStatus is one role.
@@ -80,6 +81,9 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 		r := roleOf(i, name, supervised, time.Now())
 		s.Healthy = s.Healthy && r.State == "running"
 		s.Roles = append(s.Roles, r)
+	}
+	if !supervised {
+		s.Next = "the supervisor doesn't run, so nobody restarts the roles: sudo space up --instance " + i.Name
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -158,6 +162,9 @@ func (s platformStatus) show(to io.Writer) error {
 		fmt.Fprintf(to, "node       %s, connected: %t, %s with %s, separates tenants: %t\n", s.Node.Name, s.Node.Connected, s.Node.Driver, s.Node.Acceleration, s.Node.TenantBoundary)
 		fmt.Fprintf(to, "sandboxes  %d\n", *s.Sandboxes)
 	}
-	_, err := fmt.Fprintf(to, "machines   %d\n", s.Machines)
-	return err
+	fmt.Fprintf(to, "machines   %d\n", s.Machines)
+	if s.Next != "" {
+		fmt.Fprintf(to, "next       %s\n", s.Next)
+	}
+	return nil
 }

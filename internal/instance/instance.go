@@ -81,6 +81,9 @@ func (i Instance) RunDir() string { return filepath.Join("/run/space", i.Name) }
 // RoleRunDir holds a role's sockets. Its group is the instance's, so that the other roles reach them and nobody else does.
 func (i Instance) RoleRunDir(r Role) string { return filepath.Join(i.RunDir(), string(r)) }
 
+// EnclosuresDir holds a directory for each machine, with its sockets and its root.
+func (i Instance) EnclosuresDir() string { return filepath.Join(i.RoleRunDir(Host), "vm") }
+
 // Socket is the one unix socket on which a role serves the other roles.
 func (i Instance) Socket(r Role) string { return filepath.Join(i.RoleRunDir(r), "rpc.sock") }
 

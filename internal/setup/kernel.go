@@ -23,10 +23,10 @@ const (
 	busyPoll = 20 * time.Millisecond // how often it's tried again: the kernel tells nobody
 )
 
-// RemoveKernelObjects takes away what the instance has in the kernel: processes in its cgroups, the cgroups, network namespaces, mounts
-// and loop devices. The roles and the machines must have ended.
+// RemoveKernelObjects takes away what the instance has in the kernel: processes in its cgroups, the cgroups, network namespaces, mounts,
+// loop devices, and the directories of machines with their sockets. The roles and the machines must have ended.
 func RemoveKernelObjects(ctx context.Context, i instance.Instance) error {
-	for _, step := range []func(context.Context, instance.Instance) error{removeCgroups, removeNetworkNamespaces, unmountAll, detachLoops} {
+	for _, step := range []func(context.Context, instance.Instance) error{removeCgroups, removeNetworkNamespaces, unmountAll, detachLoops, removeEnclosures} {
 		if err := step(ctx, i); err != nil {
 			return err
 		}
@@ -52,7 +52,23 @@ func Leftovers(i instance.Instance) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(out, cgroups(i), networkNamespaces(i), mounts, loops), nil
+	return slices.Concat(out, cgroups(i), networkNamespaces(i), mounts, loops, enclosures(i)), nil
+}
+
+// enclosures are the directories of machines.
+func enclosures(i instance.Instance) []string {
+	paths, _ := filepath.Glob(filepath.Join(i.EnclosuresDir(), "*")) // the pattern is well-formed
+	return paths
+}
+
+// removeEnclosures removes the directories of machines. What is mounted below them must be unmounted: nothing of a user's may be there.
+func removeEnclosures(_ context.Context, i instance.Instance) error {
+	for _, path := range enclosures(i) {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove what a machine left: %w", err)
+		}
+	}
+	return nil
 }
 
 func networkNamespaces(i instance.Instance) []string {

@@ -94,7 +94,7 @@ func TestNothingOfAnInstanceIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"1 machines", "/sys/fs/cgroup/", i.Prefix() + "one", i.Volume(), "/dev/loop"} {
+	for _, want := range []string{"1 machines", "/sys/fs/cgroup/", i.Prefix() + "one", i.Volume(), "/dev/loop", i.EnclosuresDir()} {
 		if !strings.Contains(strings.Join(before, "\n"), want) {
 			t.Errorf("%q isn't among the leftovers %q", want, before)
 		}
@@ -140,6 +140,7 @@ func leaveThings(t *testing.T, i instance.Instance) *exec.Cmd {
 	must(t, command(t.Context(), "losetup", "--find", i.VolumeImage()))
 	must(t, os.MkdirAll(i.Volume(), 0o700))
 	must(t, unix.Mount("tmpfs", i.Volume(), "tmpfs", 0, "size=1m"))
+	must(t, os.MkdirAll(filepath.Join(i.EnclosuresDir(), "exe_one", "root"), 0o700))
 	return machine
 }
 

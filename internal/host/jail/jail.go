@@ -48,7 +48,7 @@ func New(i instance.Instance) (*Jail, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Jail{instance: i, groups: groups, dir: filepath.Join(i.RoleRunDir(instance.Host), "vm")}
+	j := &Jail{instance: i, groups: groups, dir: i.EnclosuresDir()}
 	j.ctx, j.cancel = context.WithCancel(context.Background())
 	return j, nil
 }
