@@ -92,7 +92,9 @@ func (n *obedientNode) obey(a nodesync.Answer) {
 			delete(n.executions, o.Route)
 		case nodesync.EnsureTemplate:
 			n.builds[o.Template] = a.Builds[o.Template]
-			n.templates[o.Template] = n.build(o.Template)
+			if _, there := n.templates[o.Template]; !there {
+				n.templates[o.Template] = n.build(o.Template)
+			}
 		case nodesync.RemoveTemplate:
 			delete(n.templates, o.Template)
 			select {

@@ -10,6 +10,7 @@ import (
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 )
 
@@ -20,9 +21,6 @@ const (
 	maxLogLine = 4096
 	// maxLineNumber bounds the lines of one build, far beyond what is ever reached.
 	maxLineNumber = 1 << 40
-	// maxDefaultEnv bounds the environment that a template may set, in bytes with its separators, and maxDefaultNames its entries.
-	maxDefaultEnv   = 128 << 10
-	maxDefaultNames = 1024
 )
 
 func readTemplate(m *controlv1.TemplateReport) (TemplateReport, error) {
@@ -76,23 +74,21 @@ func cleanLine(s string) string {
 	}, s), " \t")
 }
 
-// readDefaults reads what a template sets for its sessions. An image may say anything: what can't be an environment is left out.
+// readDefaults reads what a template sets for its sessions. An image may say anything: what no session could be given is left out.
 func readDefaults(m *controlv1.Defaults) record.Defaults {
 	out := record.Defaults{User: clean(m.GetUser()), Workdir: clean(m.GetWorkdir())}
-	left := maxDefaultEnv
+	left := program.MaxEnvBytes
 	for _, name := range slices.Sorted(maps.Keys(m.GetEnv())) {
 		value := m.GetEnv()[name]
-		left -= len(name) + len(value) + 2
-		if left < 0 || len(out.Env) == maxDefaultNames {
-			break
-		}
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) || !utf8.ValidString(name+value) {
+		size := len(name) + len(value) + 2
+		if size > left || len(out.Env) == program.MaxEnv || program.CheckEnv("env", map[string]string{name: value}) != nil || !utf8.ValidString(value) {
 			continue
 		}
 		if out.Env == nil {
 			out.Env = map[string]string{}
 		}
 		out.Env[name] = value
+		left -= size
 	}
 	return out
 }
