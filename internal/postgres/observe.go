@@ -23,7 +23,7 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 			ended = append(ended, ids...)
 		}
 		for _, t := range seen.Templates {
-			ids, err := observeTemplate(ctx, q, t)
+			ids, err := s.observeTemplate(ctx, q, t)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 // CreateSandbox writes the intent of a new sandbox, all in one transaction, and returns its operation: an earlier one if the request's
 // Idempotency-Key has made it already. fits may refuse it for what its node has and carries already.
 func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits func(record.Room) error) (operation string, err error) {
-	env, err := s.sealEnv(n.Route.Sandbox, n.Env)
+	env, err := s.sealEnv(n.Env, envContext(n.Route.Sandbox))
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +119,7 @@ func (s *Store) update(ctx context.Context, q *db.Queries, box record.Sandbox, e
 	if err != nil {
 		return err
 	}
-	sealed, err := s.sealEnv(box.ID, env)
+	sealed, err := s.sealEnv(env, envContext(box.ID))
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (s *Store) SandboxEnv(ctx context.Context, project, id string) (map[string]
 		if err != nil {
 			return missing(err, "sandbox")
 		}
-		out, err = s.openEnv(id, sealed)
+		out, err = s.openEnv(sealed, envContext(id))
 		return err
 	})
 	return out, err

@@ -9,9 +9,11 @@ import (
 )
 
 // The contexts of sealed columns: each value opens in its own row and column only.
-func envContext(sandbox string) string     { return "sandboxes.env_sealed/" + sandbox }
-func fileKeyContext(sandbox string) string { return "sandboxes.file_key_sealed/" + sandbox }
-func sessionContext(session string) string { return "sessions.secret_sealed/" + session }
+func envContext(sandbox string) string          { return "sandboxes.env_sealed/" + sandbox }
+func fileKeyContext(sandbox string) string      { return "sandboxes.file_key_sealed/" + sandbox }
+func sessionContext(session string) string      { return "sessions.secret_sealed/" + session }
+func buildContext(template string) string       { return "templates.build_sealed/" + template }
+func templateEnvContext(template string) string { return "template_status.env_sealed/" + template }
 
 var errNoKey = errors.New("the store has no encryption key")
 
@@ -37,8 +39,8 @@ func (s *Store) open(sealed []byte, context string) ([]byte, error) {
 	return out, nil
 }
 
-// sealEnv seals a sandbox's environment; an empty one is null.
-func (s *Store) sealEnv(sandbox string, env map[string]string) ([]byte, error) {
+// sealEnv seals an environment; an empty one is null.
+func (s *Store) sealEnv(env map[string]string, context string) ([]byte, error) {
 	if len(env) == 0 {
 		return nil, nil
 	}
@@ -46,14 +48,14 @@ func (s *Store) sealEnv(sandbox string, env map[string]string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.seal(b, envContext(sandbox))
+	return s.seal(b, context)
 }
 
-func (s *Store) openEnv(sandbox string, sealed []byte) (map[string]string, error) {
+func (s *Store) openEnv(sealed []byte, context string) (map[string]string, error) {
 	if sealed == nil {
 		return nil, nil
 	}
-	b, err := s.open(sealed, envContext(sandbox))
+	b, err := s.open(sealed, context)
 	if err != nil {
 		return nil, err
 	}
@@ -91,4 +93,21 @@ func (s *Store) openSpec(session string, sealed []byte, into *record.Spec) error
 	err = json.Unmarshal(b, &secret)
 	into.Env, into.Stdin = secret.Env, secret.Stdin
 	return err
+}
+
+// sealBuild seals what a template is made of: its commands and environment may be secret.
+func (s *Store) sealBuild(template string, build record.Build) ([]byte, error) {
+	b, err := json.Marshal(build)
+	if err != nil {
+		return nil, err
+	}
+	return s.seal(b, buildContext(template))
+}
+
+func (s *Store) openBuild(template string, sealed []byte) (out record.Build, err error) {
+	b, err := s.open(sealed, buildContext(template))
+	if err != nil {
+		return out, err
+	}
+	return out, json.Unmarshal(b, &out)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/templates"
 	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/pgtest"
 	"github.com/space-platform/space/internal/postgres"
 )
@@ -46,7 +47,7 @@ func TestTemplatesOfTheFirstSchema(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
-	store := postgres.New(pool)
+	store := postgres.New(pool).Sealing(envelope.Random())
 	tpls := templates.New(store, new(wake.Bell), "n")
 	for recipe, want := range map[string]string{"base": "op_base", "mini": "op_mini"} {
 		if got := must(t)(tpls.Build(t.Context(), "prj_1", templates.Create{Recipe: &recipe}, record.Request{})); got != want {

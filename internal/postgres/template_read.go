@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
@@ -18,7 +16,7 @@ func (s *Store) Template(ctx context.Context, project string, ref record.Templat
 		if err != nil {
 			return missing(err, "template")
 		}
-		out, err = template(row)
+		out, err = s.template(row)
 		return err
 	})
 	return out, err
@@ -34,7 +32,7 @@ func (s *Store) Templates(ctx context.Context, project string, after record.Posi
 			return err
 		}
 		for _, row := range rows {
-			one, err := template(db.TemplateRow(row))
+			one, err := s.template(db.TemplateRow(row))
 			if err != nil {
 				return err
 			}
@@ -45,7 +43,7 @@ func (s *Store) Templates(ctx context.Context, project string, after record.Posi
 	return out, err
 }
 
-func template(r db.TemplateRow) (record.Template, error) {
+func (s *Store) template(r db.TemplateRow) (record.Template, error) {
 	out := record.Template{
 		ID: r.ID, Project: r.Project, Name: r.Name, Named: r.Named, Tags: r.Tags, Aliases: r.Aliases, Source: r.Source, Node: r.Node,
 		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), State: record.TemplateBuilding, CreatedAt: r.CreatedAt,
@@ -60,21 +58,9 @@ func template(r db.TemplateRow) (record.Template, error) {
 		return out, nil
 	}
 	out.Shape = shape(*r.ActualVcpus, *r.ActualMemoryBytes, *r.ActualDiskBytes)
-	var err error
-	out.Defaults, err = defaults(r.Env, r.RunAs, r.Workdir)
+	env, err := s.openEnv(r.EnvSealed, templateEnvContext(r.ID))
+	out.Defaults = record.Defaults{Env: env, User: text(r.RunAs), Workdir: text(r.Workdir)}
 	return out, err
-}
-
-// defaults reads what a template sets for its sessions; nothing of one that was never ready.
-func defaults(env []byte, user, workdir *string) (record.Defaults, error) {
-	out := record.Defaults{User: text(user), Workdir: text(workdir)}
-	if env == nil {
-		return out, nil
-	}
-	if err := json.Unmarshal(env, &out.Env); err != nil {
-		return record.Defaults{}, fmt.Errorf("read a template's environment: %w", err)
-	}
-	return out, nil
 }
 
 // BuildOrder returns what a template is to be built from; not_found if it isn't wanted any more.
@@ -86,7 +72,12 @@ func (s *Store) BuildOrder(ctx context.Context, template string) (record.BuildOr
 			return missing(err, "template")
 		}
 		out.Shape = shape(r.Vcpus, r.MemoryBytes, r.DiskBytes)
-		return json.Unmarshal(r.Build, &out.Build)
+		if r.Recipe != nil {
+			out.Build.Source.Recipe = *r.Recipe
+			return nil
+		}
+		out.Build, err = s.openBuild(template, r.BuildSealed)
+		return err
 	})
 	return out, err
 }

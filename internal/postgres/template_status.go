@@ -2,9 +2,8 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -26,8 +25,15 @@ func wantedTemplate(r db.NodeTemplatesRow) record.WantedTemplate {
 
 // observeTemplate writes what was seen of a template. One that is ready for the first time takes its name and the tags that it's to have
 // from older versions; an end ends the operation of the build.
-func observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]string, error) {
-	written, err := writeStatus(ctx, q, t)
+func (s *Store) observeTemplate(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]string, error) {
+	// Held before its names are touched, in the order in which those do who build or delete it.
+	if err := holdTemplate(ctx, q, t.ID); err != nil {
+		if space.CodeOf(err) == space.CodeNotFound {
+			return nil, nil
+		}
+		return nil, err
+	}
+	written, err := s.writeStatus(ctx, q, t)
 	if err != nil || len(written) == 0 || t.Status.State == record.TemplateBuilding {
 		return nil, err
 	}
@@ -61,15 +67,15 @@ func emitBuilt(ctx context.Context, q *db.Queries, t record.TemplateSeen, news b
 }
 
 // writeStatus returns one value if it wrote something: whether the template is ready for the first time.
-func writeStatus(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]bool, error) {
-	env, err := json.Marshal(t.Defaults.Env)
+func (s *Store) writeStatus(ctx context.Context, q *db.Queries, t record.TemplateSeen) ([]bool, error) {
+	env, err := s.sealEnv(t.Defaults.Env, templateEnvContext(t.ID))
 	if err != nil {
-		return nil, fmt.Errorf("write the environment of template %s: %w", t.ID, err)
+		return nil, err
 	}
 	code, message := failureColumns(t.Status.Error)
 	return q.ObserveTemplate(ctx, db.ObserveTemplateParams{
 		Template: t.ID, State: string(t.Status.State), Vcpus: int32(t.Status.Shape.VCPUs), MemoryBytes: int64(t.Status.Shape.MemoryBytes),
 		DiskBytes: int64(t.Status.Shape.DiskBytes), Digest: t.Status.Digest, Progress: t.Status.Progress, ErrorCode: code, ErrorMessage: message,
-		FailedStep: int32(t.Status.FailedStep), Env: env, RunAs: t.Defaults.User, Workdir: t.Defaults.Workdir,
+		FailedStep: int32(t.Status.FailedStep), EnvSealed: env, RunAs: t.Defaults.User, Workdir: t.Defaults.Workdir,
 	})
 }

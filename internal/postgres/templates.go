@@ -3,9 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -24,12 +22,16 @@ const maxTemplates = 1000
 // Errors: invalid_request (the name is an alias, an upload doesn't exist), not_found (the template that it's built on was deleted),
 // quota_exceeded (the project has too many).
 func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operation string, err error) {
+	build, err := s.sealBuild(n.ID, n.Build)
+	if err != nil {
+		return "", err
+	}
 	err = s.write(ctx, "build template "+n.Name, func(ctx context.Context, q *db.Queries) error {
 		operation, err = claim(ctx, q, n.Project, n.Request, n.Operation)
 		if err != nil || operation != n.Operation {
 			return err
 		}
-		operation, err = ensureTemplate(ctx, q, n)
+		operation, err = ensureTemplate(ctx, q, n, build)
 		if err != nil || n.Request.Key == "" || operation == n.Operation {
 			return err
 		}
@@ -39,7 +41,7 @@ func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operat
 }
 
 // ensureTemplate inserts the template unless the same one is there: then it returns that one's operation.
-func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate) (string, error) {
+func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, build []byte) (string, error) {
 	if err := q.LockName(ctx, db.LockNameParams{Project: n.Project, Name: n.Name}); err != nil {
 		return "", err
 	}
@@ -51,14 +53,14 @@ func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate) (s
 		return "", err
 	}
 	if n.Build.NoCache {
-		return n.Operation, insertTemplate(ctx, q, n, content)
+		return n.Operation, insertTemplate(ctx, q, n, content, build)
 	}
 	newest, err := q.NewestVersion(ctx, db.NewestVersionParams{Project: n.Project, Name: n.Name})
 	switch {
 	case err == nil && bytes.Equal(newest.ContentHash, content):
 		return keepTemplate(ctx, q, n, newest)
 	case err == nil || errors.Is(err, pgx.ErrNoRows):
-		return n.Operation, insertTemplate(ctx, q, n, content)
+		return n.Operation, insertTemplate(ctx, q, n, content, build)
 	default:
 		return "", err
 	}
@@ -127,7 +129,7 @@ func wantTags(ctx context.Context, q *db.Queries, n record.NewTemplate, template
 	return checkTags(ctx, q, n.Project, n.Name)
 }
 
-func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, content []byte) error {
+func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, content, build []byte) error {
 	count, err := q.CountTemplates(ctx, n.Project)
 	if err != nil {
 		return err
@@ -142,14 +144,10 @@ func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, co
 	if err != nil {
 		return err
 	}
-	build, err := json.Marshal(n.Build)
-	if err != nil {
-		return fmt.Errorf("write what template %s is made of: %w", n.ID, err)
-	}
 	if err := q.InsertTemplate(ctx, db.InsertTemplateParams{
 		ID: n.ID, Project: n.Project, Name: n.Name, Node: n.Node,
 		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes),
-		Build: build, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags),
+		BuildSealed: build, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags),
 	}); err != nil {
 		return err
 	}

@@ -169,12 +169,13 @@ type Template struct {
 	DiskBytes    int64
 	CreatedAt    time.Time
 	SupersededAt *time.Time
-	Build        []byte
 	ContentHash  []byte
 	Source       string
 	Base         *string
 	WantedTags   []string
 	DeletedAt    *time.Time
+	Recipe       *string
+	BuildSealed  []byte
 }
 
 type TemplateAlias struct {
@@ -216,10 +217,10 @@ type TemplateStatus struct {
 	ErrorMessage *string
 	ObservedAt   time.Time
 	FailedStep   int32
-	Env          []byte
 	RunAs        string
 	Workdir      string
 	ReadyAt      *time.Time
+	EnvSealed    []byte
 }
 
 type TemplateTag struct {

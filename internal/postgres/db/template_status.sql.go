@@ -65,15 +65,15 @@ func (q *Queries) NodeTemplates(ctx context.Context, node string) ([]NodeTemplat
 
 const observeTemplate = `-- name: ObserveTemplate :many
 INSERT INTO template_status (template, state, vcpus, memory_bytes, disk_bytes, digest, progress, error_code, error_message, failed_step,
-    env, run_as, workdir, ready_at)
+    env_sealed, run_as, workdir, ready_at)
 SELECT t.id, $1::text, $2::integer, $3::bigint, $4::bigint, $5::text, $6::text,
-    $7::text, $8::text, $9::integer, $10::jsonb, $11::text, $12::text,
+    $7::text, $8::text, $9::integer, $10::bytea, $11::text, $12::text,
     CASE WHEN $1::text = 'ready' THEN now() END
 FROM templates t WHERE t.id = $13 AND t.deleted_at IS NULL AND t.superseded_at IS NULL
 ON CONFLICT (template) DO UPDATE SET state = excluded.state, vcpus = excluded.vcpus, memory_bytes = excluded.memory_bytes,
     disk_bytes = excluded.disk_bytes, digest = excluded.digest, progress = excluded.progress, error_code = excluded.error_code,
     error_message = excluded.error_message, failed_step = excluded.failed_step, observed_at = now(),
-    env = CASE excluded.state WHEN 'ready' THEN excluded.env ELSE template_status.env END,
+    env_sealed = CASE excluded.state WHEN 'ready' THEN excluded.env_sealed ELSE template_status.env_sealed END,
     run_as = CASE excluded.state WHEN 'ready' THEN excluded.run_as ELSE template_status.run_as END,
     workdir = CASE excluded.state WHEN 'ready' THEN excluded.workdir ELSE template_status.workdir END,
     ready_at = coalesce(template_status.ready_at, excluded.ready_at)
@@ -91,7 +91,7 @@ type ObserveTemplateParams struct {
 	ErrorCode    *string
 	ErrorMessage *string
 	FailedStep   int32
-	Env          []byte
+	EnvSealed    []byte
 	RunAs        string
 	Workdir      string
 	Template     string
@@ -109,7 +109,7 @@ func (q *Queries) ObserveTemplate(ctx context.Context, arg ObserveTemplateParams
 		arg.ErrorCode,
 		arg.ErrorMessage,
 		arg.FailedStep,
-		arg.Env,
+		arg.EnvSealed,
 		arg.RunAs,
 		arg.Workdir,
 		arg.Template,

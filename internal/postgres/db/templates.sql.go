@@ -215,7 +215,7 @@ func (q *Queries) InsertAlias(ctx context.Context, arg InsertAliasParams) error 
 }
 
 const insertTemplate = `-- name: InsertTemplate :exec
-INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build, content_hash, source, base, wanted_tags)
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, content_hash, source, base, wanted_tags)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 `
 
@@ -227,7 +227,7 @@ type InsertTemplateParams struct {
 	Vcpus       int32
 	MemoryBytes int64
 	DiskBytes   int64
-	Build       []byte
+	BuildSealed []byte
 	ContentHash []byte
 	Source      string
 	Base        *string
@@ -243,7 +243,7 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.Vcpus,
 		arg.MemoryBytes,
 		arg.DiskBytes,
-		arg.Build,
+		arg.BuildSealed,
 		arg.ContentHash,
 		arg.Source,
 		arg.Base,
@@ -433,7 +433,7 @@ SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
 WHERE t.project = $1 AND t.deleted_at IS NULL AND t.id = CASE
     WHEN $2::text <> '' THEN $2::text
@@ -473,7 +473,7 @@ type TemplateRow struct {
 	ErrorCode         *string
 	ErrorMessage      *string
 	FailedStep        *int32
-	Env               []byte
+	EnvSealed         []byte
 	RunAs             *string
 	Workdir           *string
 }
@@ -509,7 +509,7 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 		&i.ErrorCode,
 		&i.ErrorMessage,
 		&i.FailedStep,
-		&i.Env,
+		&i.EnvSealed,
 		&i.RunAs,
 		&i.Workdir,
 	)
@@ -517,11 +517,12 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 }
 
 const templateBuild = `-- name: TemplateBuild :one
-SELECT build, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
+SELECT recipe, build_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
 `
 
 type TemplateBuildRow struct {
-	Build       []byte
+	Recipe      *string
+	BuildSealed []byte
 	Vcpus       int32
 	MemoryBytes int64
 	DiskBytes   int64
@@ -531,7 +532,8 @@ func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRo
 	row := q.db.QueryRow(ctx, templateBuild, id)
 	var i TemplateBuildRow
 	err := row.Scan(
-		&i.Build,
+		&i.Recipe,
+		&i.BuildSealed,
 		&i.Vcpus,
 		&i.MemoryBytes,
 		&i.DiskBytes,
@@ -565,7 +567,7 @@ SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
 WHERE t.project = $1 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND ($2::timestamptz IS NULL OR (t.created_at, t.id) < ($2::timestamptz, $3::text))
@@ -602,7 +604,7 @@ type TemplatesRow struct {
 	ErrorCode         *string
 	ErrorMessage      *string
 	FailedStep        *int32
-	Env               []byte
+	EnvSealed         []byte
 	RunAs             *string
 	Workdir           *string
 }
@@ -644,7 +646,7 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 			&i.ErrorCode,
 			&i.ErrorMessage,
 			&i.FailedStep,
-			&i.Env,
+			&i.EnvSealed,
 			&i.RunAs,
 			&i.Workdir,
 		); err != nil {

@@ -24,8 +24,8 @@ WHERE st.template = t.id AND st.state = 'failed' AND t.project = @project AND t.
 RETURNING t.id;
 
 -- name: InsertTemplate :exec
-INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build, content_hash, source, base, wanted_tags)
-VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build, @content_hash, @source, @base, @wanted_tags);
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, content_hash, source, base, wanted_tags)
+VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build_sealed, @content_hash, @source, @base, @wanted_tags);
 
 -- name: InheritNames :exec
 UPDATE template_names SET template = @template WHERE template = ANY(@superseded::text[]);
@@ -115,7 +115,7 @@ DELETE FROM template_aliases a USING templates d WHERE d.id = @template AND a.pr
 DELETE FROM template_tags WHERE template = @template;
 
 -- name: TemplateBuild :one
-SELECT build, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = @id AND superseded_at IS NULL AND deleted_at IS NULL;
+SELECT recipe, build_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = @id AND superseded_at IS NULL AND deleted_at IS NULL;
 
 -- name: Template :one
 -- By id; else by name, else by name and tag. An alias stands for its name.
@@ -125,7 +125,7 @@ SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
 WHERE t.project = @project AND t.deleted_at IS NULL AND t.id = CASE
     WHEN @id::text <> '' THEN @id::text
@@ -143,7 +143,7 @@ SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
 WHERE t.project = @project AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (t.created_at, t.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
