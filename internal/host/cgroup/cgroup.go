@@ -18,6 +18,7 @@ import (
 type Limits struct {
 	MemoryBytes int64
 	CPUMillis   int64 // thousandths of a CPU
+	CPUWeight   int64 // percent of what each other group gets when all want more than there is; 0: 100
 	PIDs        int64 // processes and threads
 }
 

@@ -88,7 +88,7 @@ func TestPIDLimitRefusesMoreProcesses(t *testing.T) {
 }
 
 func TestCPULimitAndUsage(t *testing.T) {
-	_, g := group(t, cgroup.Limits{CPUMillis: 500})
+	_, g := group(t, cgroup.Limits{CPUMillis: 500, CPUWeight: 25}) // the weight is only accepted
 	if out, err := run(t, g, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

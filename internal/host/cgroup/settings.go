@@ -1,9 +1,18 @@
 package cgroup
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // cpuPeriod is the time over which CPU time is counted, in microseconds; the kernel's default.
 const cpuPeriod = 100_000
+
+// The weights of a group that doesn't say otherwise; the kernel's defaults.
+const (
+	usualShares = 1024 // v1
+	usualWeight = 100  // v2, and in Limits
+)
 
 // setting is one value to write. Optional ones may be missing in a kernel: swap accounting.
 type setting struct {
@@ -34,6 +43,7 @@ func settingsV1(l Limits) []setting {
 		{"memory", "memory.memsw.limit_in_bytes", memory, true},
 		{"cpu", "cpu.cfs_period_us", decimal(cpuPeriod), false},
 		{"cpu", "cpu.cfs_quota_us", decimal(quota), false},
+		{"cpu", "cpu.shares", decimal(usualShares * l.weight() / usualWeight), false},
 		{"pids", "pids.max", orMax(l.PIDs), false},
 	}
 }
@@ -48,9 +58,12 @@ func settingsV2(l Limits) []setting {
 		{"memory", "memory.swap.max", "0", true},
 		{"memory", "memory.oom.group", "1", true},
 		{"cpu", "cpu.max", cpu + " " + decimal(cpuPeriod), false},
+		{"cpu", "cpu.weight", decimal(l.weight()), true},
 		{"pids", "pids.max", orMax(l.PIDs), false},
 	}
 }
+
+func (l Limits) weight() int64 { return cmp.Or(max(l.CPUWeight, 0), usualWeight) }
 
 func orMax(n int64) string {
 	if n <= 0 {

@@ -23,6 +23,10 @@ const (
 	undoTimeout = 30 * time.Second
 )
 
+// secondaryWeight is how much of a scarce CPU the machine gets that makes a snapshot of another shape, in percent of what a sandbox gets: nobody
+// waits for it.
+const secondaryWeight = 25
+
 // guest is a machine of a build, and what it's asked over.
 type guest struct {
 	vm       vmm.Machine
@@ -38,6 +42,9 @@ func (b *builder) inMachine(ctx context.Context, memory string, f func(context.C
 		return err
 	}
 	place := machine.Enclosure(b.order.Template, uid, b.shape())
+	if b.secondary {
+		place.Limits.CPUWeight = secondaryWeight
+	}
 	defer func() {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
