@@ -2,6 +2,7 @@ package template
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -39,12 +40,26 @@ func (s *Store) SnapshotFor(template string, size rootfs.Size) (_ Snapshot, give
 	}
 	b := e.base
 	if x, ok := e.shapes[size]; ok && x.base != nil {
-		b = x.base
-		x.used = time.Now()
+		if err := x.base.check(); err == nil {
+			b = x.base
+			x.used = time.Now()
+		} else {
+			slog.Error("a snapshot's files have changed under the daemon; it's made anew when it's needed again", "template", template, "shape", size, "err", err)
+			s.discard(x.base)
+			delete(e.shapes, size)
+		}
+	}
+	if err := b.check(); err != nil {
+		slog.Error("a template's files have changed under the daemon; it's made anew", "template", template, "err", err)
+		s.renew(e)
+		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "template %s was damaged and is being made anew; try again when it's ready", template)
 	}
 	b.use.RLock() // nobody waits to write whom a template still shows
 	return b.snapshot(), b.use.RUnlock, nil
 }
+
+// discard removes a snapshot that nobody finds any more, in the background. mu is held.
+func (s *Store) discard(b *base) { s.builds.Go(func() { s.destroy(b) }) }
 
 // ready returns a template that is. mu is held.
 func (s *Store) ready(template string) (*entry, error) {
@@ -89,6 +104,7 @@ func (s *Store) Reject(template string) {
 		return
 	}
 	gone := e.dropShapes()
+	e.base.unfit = true
 	s.renew(e)
 	s.mu.Unlock()
 	for _, b := range gone {

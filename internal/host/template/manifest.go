@@ -78,6 +78,7 @@ type base struct {
 	digest string       // of the manifest
 	use    sync.RWMutex // held for reading by those who load from it
 	sealed *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
+	unfit  bool         // the driver has refused it. The store's mu guards it
 }
 
 func (b *base) file(name string) string { return filepath.Join(b.dir, name) }
@@ -95,16 +96,34 @@ func readBase(dir string) (*base, error) {
 	if b.m.Format != format {
 		return nil, fmt.Errorf("read %s: format %d, want %d", manifestName, b.m.Format, format)
 	}
-	for _, name := range []string{diskName, memoryName, stateName} {
-		info, err := os.Stat(b.file(name))
-		if err != nil {
-			return nil, err
-		}
-		if want := b.m.Files[name].Bytes; info.Size() != want {
-			return nil, fmt.Errorf("%s has %d bytes, the manifest says %d", name, info.Size(), want)
-		}
+	if err := b.check(); err != nil {
+		return nil, err
 	}
 	sum := sha256.Sum256(text)
 	b.digest = "sha256:" + hex.EncodeToString(sum[:])
 	return b, nil
+}
+
+// check checks that the files are there whole, by their lengths: somebody may have changed them under the daemon.
+func (b *base) check() error {
+	if _, err := os.Stat(b.file(manifestName)); err != nil {
+		return err
+	}
+	for _, name := range []string{diskName, memoryName, stateName} {
+		if err := b.checkFile(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *base) checkFile(name string) error {
+	info, err := os.Stat(b.file(name))
+	if err != nil {
+		return err
+	}
+	if want := b.m.Files[name].Bytes; info.Size() != want {
+		return fmt.Errorf("%s has %d bytes, the manifest says %d", name, info.Size(), want)
+	}
+	return nil
 }

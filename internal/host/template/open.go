@@ -15,7 +15,7 @@ import (
 )
 
 // Open reads the templates in a directory, which it makes if need be, and removes what isn't one. Those whose snapshot doesn't fit today's kernel, guest
-// or driver get a new one, made from their disk.
+// or driver get a new one, made from their disk, and those whose recipe has changed are built anew. The old one goes when the new one is there.
 func Open(_ context.Context, cfg Config) (*Store, error) {
 	for _, dir := range []string{cfg.Dir, cfg.Layers, cfg.Blobs} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -78,13 +78,13 @@ func (s *Store) read(dir string) (*base, error) {
 	return b, nil
 }
 
-// usable says why a snapshot is of no use: its recipe makes something else today, so whoever wants it orders it again.
+// usable says why a snapshot is of no use.
 func (s *Store) usable(b *base) error {
 	if b.m.Order.Template != b.m.Template || b.m.Order.Check() != nil || space.CheckID(space.PrefixTemplate, b.m.Template) != nil {
 		return errors.New("its manifest makes no sense")
 	}
-	if now := sourcesOf(&s.cfg, b.m.Order); now.Recipe != b.m.Sources.Recipe {
-		return errors.New("its recipe has changed")
+	if b.m.Sources.Recipe != "" && sourcesOf(&s.cfg, b.m.Order).Recipe == "" {
+		return errors.New("its recipe is gone")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (s *Store) addSecondary(b *base) error {
 	return nil
 }
 
-// adopt gets a template ready that was read: by sharing its memory, or by making its snapshot anew.
+// adopt gets a template ready that was read: by sharing its memory, or by making it anew.
 func (s *Store) adopt(e *entry) {
 	if s.current(e.base) {
 		for _, b := range e.snapshots() {
@@ -127,16 +127,26 @@ func (s *Store) adopt(e *entry) {
 		}
 		return
 	}
-	slog.Info("a template's snapshot is made anew: kernel, guest or driver have changed", "template", e.Template)
+	slog.Info("a template is made anew: its recipe, kernel, guest or driver have changed", "template", e.Template)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renew(e)
 }
 
-// renew makes a template's own snapshot anew, from its disk. mu is held.
+// renew makes a template's own snapshot anew: from its disk if that is what its order makes, else from the order. mu is held.
 func (s *Store) renew(e *entry) {
-	from := e.base
-	s.begin(e, from.m.Size, func(b *builder, ctx context.Context) (*base, error) { return b.again(ctx, from) })
+	from, how := e.base, (*builder).build
+	size, err := e.order.sized()
+	if err != nil || from.checkFile(diskName) == nil && from.m.Sources.Recipe == sourcesOf(&s.cfg, e.order).Recipe {
+		size, how = from.m.Size, func(b *builder, ctx context.Context) (*base, error) { return b.again(ctx, from) }
+	}
+	s.begin(e, size, how)
+}
+
+// loadable tells whether machines can still be loaded from a snapshot although it isn't what would be made today. mu is held.
+func (s *Store) loadable(b *base) bool {
+	now, then := sourcesOf(&s.cfg, b.m.Order), b.m.Sources
+	return !b.unfit && b.check() == nil && now.Driver == then.Driver && now.Acceleration == then.Acceleration && now.Version == then.Version
 }
 
 // newDir is the name of a directory that nothing has.

@@ -169,12 +169,17 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 		err = context.Cause(ctx)
 	}
 	s.mu.Lock()
-	old := e.base
+	old, kept := e.base, false
 	e.job, e.Progress = nil, ""
 	switch {
 	case err == nil:
 		e.base, e.State, e.Size, e.Digest, e.Defaults = made, Ready, made.m.Size, made.digest, made.m.Defaults
 		e.log.add(b.step, "the template is ready")
+	case s.ctx.Err() == nil && !e.removing && old != nil && s.loadable(old):
+		e.State = Ready
+		e.log.add(stepOf(at(b.step, err)), "it could not be made anew, and stays as it was: "+failure(err).Message)
+		slog.Error("a template could not be made anew; it stays as it was", "template", e.Template, "err", err)
+		kept = true
 	case s.ctx.Err() == nil && !e.removing:
 		why := failure(err)
 		e.State, e.Err, e.FailedStep = Failed, why, stepOf(at(b.step, err))
@@ -183,6 +188,9 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 	}
 	s.mu.Unlock()
 	s.cfg.Changed()
+	if kept {
+		s.share(old)
+	}
 	if err == nil && old != nil {
 		s.destroy(old)
 	}

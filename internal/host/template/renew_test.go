@@ -1,0 +1,73 @@
+package template
+
+import (
+	"os"
+	"testing"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/rootfs"
+)
+
+// TestWhatCanNotBeMadeAnewStays: the old one goes when there is a new one, and serves until then.
+func TestWhatCanNotBeMadeAnewStays(t *testing.T) {
+	for name, change := range map[string]func(*manifest){
+		"kernel": func(m *manifest) { m.Sources.Kernel = "old" },
+		"recipe": func(m *manifest) { m.Sources.Recipe = "old" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, id := newRig(t), space.NewID(space.PrefixTemplate)
+			r.put(mini(id), change)
+			s := r.open(rootfs.Self())
+			if got := r.await(s, Ready); got.Digest == "" || got.Err != nil { // nothing boots here
+				t.Errorf("got %+v", got)
+			}
+			if r.boots != 1 {
+				t.Errorf("%d machines booted", r.boots)
+			}
+			_, give, err := s.Borrow(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			give()
+			if err := s.Remove(id); err != nil {
+				t.Fatal(err)
+			}
+			r.checkNothingLeft(s)
+		})
+	}
+}
+
+// TestFilesThatChangeUnderTheDaemon: whoever wants a machine learns that the template is being made anew, and it is.
+func TestFilesThatChangeUnderTheDaemon(t *testing.T) {
+	for name, damage := range map[string]func(b *base) error{
+		"no manifest":    func(b *base) error { return os.Remove(b.file(manifestName)) },
+		"no memory":      func(b *base) error { return os.Remove(b.file(memoryName)) },
+		"a shorter disk": func(b *base) error { return os.Truncate(b.file(diskName), 1) },
+		"a longer state": func(b *base) error { return os.Truncate(b.file(stateName), 100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, id := newRig(t), space.NewID(space.PrefixTemplate)
+			r.put(mini(id), func(*manifest) {})
+			other := rootfs.Size{VCPUs: 2, MemoryBytes: 256 * mib, DiskBytes: 128 * mib}
+			r.put(mini(id), func(m *manifest) { m.Secondary, m.Size = true, other })
+			s := r.open(rootfs.Self())
+			if err := damage(s.templates[id].shapes[other].base); err != nil {
+				t.Fatal(err)
+			}
+			own, give, err := s.SnapshotFor(id, other)
+			if err != nil || own.Size == other {
+				t.Fatalf("got %+v, %v: want the template's own snapshot", own, err)
+			}
+			give()
+			if err := damage(s.templates[id].base); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.SnapshotFor(id, other); space.CodeOf(err) != space.CodeTemplateNotReady {
+				t.Fatalf("got %v", err)
+			}
+			if failed := r.await(s, Failed); failed.Err == nil || r.boots != 1 { // nothing boots here
+				t.Errorf("got %+v after %d boots", failed, r.boots)
+			}
+		})
+	}
+}
