@@ -1,0 +1,88 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/supervise"
+)
+
+// TestOneRequestInAllLogs attaches to a session and finds the request's id in the log of every role on its way, and its token in none.
+func TestOneRequestInAllLogs(t *testing.T) {
+	open := session(t, create(t, "mini"), client.SessionCreate{Argv: argv("true")})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, open.Attachment.Url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+open.Attachment.Token)
+	req.Header.Set("X-Request-Id", "chosen-by-a-client")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("attach: %s, %v", resp.Status, err)
+	}
+	id := resp.Header.Get("X-Request-Id")
+	if !strings.HasPrefix(id, "req_") {
+		t.Fatalf("the answer's request id is %q", id)
+	}
+	for _, r := range []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host} {
+		log := func() []byte {
+			b, err := os.ReadFile(supervise.LogFile(platform.instance.LogDir(), string(r)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		eventually(t, 5*time.Second, fmt.Sprintf("the log of %s has the request %s", r, id), func() bool {
+			return bytes.Contains(log(), []byte(`"request":"`+id+`"`))
+		})
+		for _, secret := range []string{open.Attachment.Token, platform.key, "chosen-by-a-client"} {
+			if bytes.Contains(log(), []byte(secret)) {
+				t.Errorf("the log of %s has what a client sent in a header", r)
+			}
+		}
+	}
+}
+
+// TestEveryRoleShowsItself: each is healthy and ready, and has metrics of its own.
+func TestEveryRoleShowsItself(t *testing.T) {
+	runIn(t, create(t, "mini"), client.SessionCreate{Argv: argv("true")}).want(t, 0, "", "")
+	for role, want := range map[instance.Role][]string{
+		instance.API:     {`space_http_requests_total{method="POST",route="/v1/sandboxes",status="201"}`, `space_db_pool_connections{state="max"}`, `procedure="/space.control.v1.ControlService/ResolveAttachment"`},
+		instance.Edge:    {`route="/v1/sessions/{session}/attach",status="200"`, `space_rpc_client_calls_total{code="ok",procedure="/space.session.v1.SessionService/Attach"}`},
+		instance.NodeAPI: {`space_rpc_server_calls_total{code="ok",procedure="/space.session.v1.SessionService/Attach"}`},
+		instance.Manager: {`space_rpc_server_calls_total{code="ok",procedure="/space.session.v1.SessionService/Attach"}`},
+		instance.Host:    {`space_host_executions{state="running"}`, `space_host_link_handshakes_total{result="ok"}`, `space_host_execution_step_duration_seconds_count{step="all"}`},
+	} {
+		port, _ := platform.instance.OpsPort(role)
+		for _, path := range []string{"/healthz", "/readyz"} {
+			if status, _, body := get(t, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), ""); status != 200 || body != "ok\n" {
+				t.Errorf("%s of %s: %d %q", path, role, status, body)
+			}
+		}
+		out, code := space(t, "metrics", string(role))
+		for _, line := range append(want, `space_build_info{`, `role="`+string(role)+`"`, "go_goroutines ") {
+			if !strings.Contains(out, line) || code != 0 {
+				t.Errorf("the metrics of %s (exit %d) have no %s", role, code, line)
+			}
+		}
+		for _, id := range []string{"sbx_", "exe_", "ses_", "prj_", "req_"} {
+			if strings.Contains(out, id) {
+				t.Errorf("the metrics of %s have an id, %s…", role, id)
+			}
+		}
+	}
+}
