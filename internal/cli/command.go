@@ -98,9 +98,9 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, g
 func (f *commandFlags) interactive() bool { return f.stdin || f.tty }
 
 // run runs the session as the flags say.
-func (f *commandFlags) run(ctx context.Context, c *client.Client, sandbox string, s client.SessionCreate, stdin io.Reader, show shower) error {
+func (f *commandFlags) run(ctx context.Context, c *client.Client, sandbox string, s client.SessionCreate, cmd *cobra.Command, show shower) error {
 	if f.interactive() {
-		return converse(ctx, c, sandbox, s, stdin, show)
+		return interactive{client: c, sandbox: sandbox, in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}.converse(ctx, s, show)
 	}
 	return stream(ctx, c, sandbox, s, show)
 }

@@ -24,7 +24,7 @@ func execCommand(a *app) *cobra.Command {
 		}
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
-		err = interrupted(ctx, f.run(ctx, client, args[0], in, cmd.InOrStdin(), n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+		err = interrupted(ctx, f.run(ctx, client, args[0], in, cmd, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 		if ctx.Err() != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "detached: the command goes on in %s\n", args[0])
 		}

@@ -60,7 +60,7 @@ func (n *connection) run(ctx context.Context, cmd *cobra.Command, c *client.Clie
 	if _, err := awaitSandbox(ctx, c, op, cmd.ErrOrStderr()); err != nil {
 		return exitCode{exitPlatform, err}
 	}
-	return f.run(ctx, c, id, in, cmd.InOrStdin(), n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
+	return f.run(ctx, c, id, in, cmd, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
 }
 
 func (n *connection) discard(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) error {

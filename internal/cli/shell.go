@@ -28,7 +28,7 @@ func shellCommand(a *app) *cobra.Command {
 		in := client.SessionCreate{Shell: &line, OpenStdin: &open, Tty: &gen.TerminalSize{Rows: 24, Cols: 80}, User: given(f.user), Cwd: given(f.cwd)}
 		ctx, stop := interruptible(cmd.Context())
 		defer stop()
-		return interrupted(ctx, converse(ctx, cl, args[0], in, cmd.InOrStdin(), plain(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+		return interrupted(ctx, interactive{client: cl, sandbox: args[0], in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}.converse(ctx, in, plain(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 	}
 	return c
 }

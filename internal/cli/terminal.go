@@ -2,9 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"golang.org/x/term"
@@ -17,32 +20,35 @@ type interactive struct {
 	client  *client.Client
 	sandbox string
 	in      io.Reader
+	tell    io.Writer // what went wrong with the input
 }
 
-// start creates the session and begins to send it what is typed. stop ends that and gives the terminal back.
-func (i interactive) start(ctx context.Context, s client.SessionCreate) (created client.SessionCreated, stop func(), err error) {
+// converse runs a session that takes input while it runs. In a terminal an interrupt goes to the command, as Ctrl-C there would.
+func (i interactive) converse(ctx context.Context, s client.SessionCreate, show shower) error {
 	plane, err := i.client.Plane(ctx, i.sandbox)
 	if err != nil {
-		return created, nil, err
+		return exitCode{exitPlatform, err}
 	}
 	restore, size, err := i.raw(s.Tty != nil)
 	if err != nil {
-		return created, nil, err
+		return exitCode{exitPlatform, err}
 	}
+	defer restore()
 	if s.Tty != nil {
 		s.Tty.Rows, s.Tty.Cols = size()
 	}
-	if created, err = i.client.CreateSession(ctx, i.sandbox, s); err != nil {
-		restore()
-		return created, nil, err
+	created, err := i.client.CreateSession(ctx, i.sandbox, s)
+	if err != nil {
+		return exitCode{exitPlatform, err}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	f := forwarder{plane: plane, session: created.Session.Id, sent: length(s.Stdin)}
-	// A read of a terminal can't be interrupted, so the reader is left behind when the program ends; nothing waits for it.
-	go f.input(ctx, i.in)
-	resized := make(chan struct{})
-	go func() { defer close(resized); f.sizes(ctx, s.Tty != nil, size) }()
-	return created, func() { cancel(); <-resized; restore() }, nil
+	f := &forwarder{plane: plane, session: created.Session.Id, sent: length(s.Stdin), in: i.in, tell: i.tell, size: size, tty: s.Tty != nil}
+	defer f.stop()
+	return showSession(ctx, i.client, created, func(e client.Event) error {
+		if e.Type == client.EventStarted {
+			f.start(ctx) // a session takes input from then on
+		}
+		return show(e)
+	})
 }
 
 // raw puts the terminal into raw mode, if it is one and a terminal is asked for, and returns how to leave it and how large it is.
@@ -65,23 +71,56 @@ func (i interactive) raw(tty bool) (restore func(), size func() (rows, cols int)
 	}, nil
 }
 
-// forwarder sends what happens here to a session.
+// forwarder sends what happens here to a session that has started.
 type forwarder struct {
 	plane   *client.Plane
 	session string
 	sent    int64
+	in      io.Reader
+	tell    io.Writer
+	size    func() (rows, cols int)
+	tty     bool
+
+	cancel context.CancelFunc // nil until it was started
+	sizes  sync.WaitGroup
 }
 
-// input sends stdin until it ends. A session that has ended takes nothing more, which is no error here: its exit says all.
-func (f forwarder) input(ctx context.Context, in io.Reader) {
-	f.plane.SendStdin(ctx, f.session, f.sent, in, true)
-}
-
-// sizes tells the session each new size of the terminal.
-func (f forwarder) sizes(ctx context.Context, tty bool, size func() (int, int)) {
-	if !tty {
+// start begins to send; a second start does nothing: a client that came back sees the session's start again.
+func (f *forwarder) start(ctx context.Context) {
+	if f.cancel != nil {
 		return
 	}
+	ctx, f.cancel = context.WithCancel(ctx)
+	// A read of a terminal can't be interrupted, so its reader is left behind when the program ends; nothing waits for it.
+	go f.input(ctx)
+	if f.tty {
+		f.sizes.Go(func() { f.resize(ctx) })
+	}
+}
+
+func (f *forwarder) stop() {
+	if f.cancel != nil {
+		f.cancel()
+	}
+	f.sizes.Wait()
+}
+
+// input sends stdin until it ends. A session that has ended takes nothing more; its exit says all then.
+func (f *forwarder) input(ctx context.Context) {
+	_, err := f.plane.SendStdin(ctx, f.session, f.sent, f.in, true)
+	if err != nil && ctx.Err() == nil && !over(err) {
+		fmt.Fprintf(f.tell, "space: the command's input broke off: %v\n", err)
+	}
+}
+
+// over tells whether an error says that the session has ended, or closed its input.
+func over(err error) bool {
+	var refused *client.Error
+	return errors.As(err, &refused) && (refused.Code == "conflict" || refused.Code == "not_found" || refused.Code == "session_lost" || refused.Code == "execution_lost")
+}
+
+// resize tells the session each new size of the terminal; one that is lost is followed by the next.
+func (f *forwarder) resize(ctx context.Context) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
 	defer signal.Stop(changed)
@@ -90,8 +129,8 @@ func (f forwarder) sizes(ctx context.Context, tty bool, size func() (int, int)) 
 		case <-ctx.Done():
 			return
 		case <-changed:
-			rows, cols := size()
-			f.plane.Resize(ctx, f.session, rows, cols) // one that is lost is followed by the next
+			rows, cols := f.size()
+			f.plane.Resize(ctx, f.session, rows, cols)
 		}
 	}
 }
@@ -101,15 +140,4 @@ func length(b *[]byte) int64 {
 		return 0
 	}
 	return int64(len(*b))
-}
-
-// converse runs a session that takes input while it runs. An interrupt here goes to the command, as Ctrl-C in its terminal would.
-func converse(ctx context.Context, c *client.Client, sandbox string, s client.SessionCreate, in io.Reader, show shower) error {
-	i := interactive{client: c, sandbox: sandbox, in: in}
-	created, stop, err := i.start(ctx, s)
-	if err != nil {
-		return exitCode{exitPlatform, err}
-	}
-	defer stop()
-	return showSession(ctx, c, created, show)
 }
