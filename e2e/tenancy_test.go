@@ -15,8 +15,8 @@ import (
 	"github.com/space-platform/space/client"
 )
 
-// call sends a request to the management API and returns its status and its answer, decoded.
-func call(t *testing.T, method, path, key, body string) (int, map[string]any) {
+// askAs sends a request to the management API and returns its status and its answer, decoded.
+func askAs(t *testing.T, method, path, key, body string) (int, map[string]any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), callDeadline) // clean-ups call as well
 	defer cancel()
@@ -43,12 +43,12 @@ func call(t *testing.T, method, path, key, body string) (int, map[string]any) {
 // key makes a key of a role, which ends with the test.
 func key(t *testing.T, role string) (id, secret string) {
 	t.Helper()
-	status, made := call(t, "POST", "/v1/keys", platform.key, `{"name":"e2e","role":"`+role+`"}`)
+	status, made := askAs(t, "POST", "/v1/keys", platform.key, `{"name":"e2e","role":"`+role+`"}`)
 	if status != 201 {
 		t.Fatalf("create a key: %d %v", status, made)
 	}
 	id = made["key"].(map[string]any)["id"].(string)
-	t.Cleanup(func() { call(t, "DELETE", "/v1/keys/"+id, platform.key, "") })
+	t.Cleanup(func() { askAs(t, "DELETE", "/v1/keys/"+id, platform.key, "") })
 	return id, made["secret"].(string)
 }
 
@@ -67,7 +67,7 @@ func TestViewerOnlyLooks(t *testing.T) {
 		{"DELETE", "/v1/sandboxes/" + s.Id, "", 403},
 		{"GET", "/v1/keys", "", 403},
 	} {
-		if status, answer := call(t, x.method, x.path, viewer, x.body); status != x.status {
+		if status, answer := askAs(t, x.method, x.path, viewer, x.body); status != x.status {
 			t.Errorf("%s %s: %d %v, want %d", x.method, x.path, status, answer, x.status)
 		}
 	}
@@ -75,10 +75,10 @@ func TestViewerOnlyLooks(t *testing.T) {
 
 // TestQuotaOfTheProject allows one sandbox: a second is refused, and let in once the first one's delete is accepted.
 func TestQuotaOfTheProject(t *testing.T) {
-	_, me := call(t, "GET", "/v1/me", platform.key, "")
+	_, me := askAs(t, "GET", "/v1/me", platform.key, "")
 	project := me["project"].(map[string]any)["id"].(string)
 	set := func(quota string) {
-		if status, answer := call(t, "PATCH", "/v1/projects/"+project, platform.key, `{"quota":`+quota+`}`); status != 200 {
+		if status, answer := askAs(t, "PATCH", "/v1/projects/"+project, platform.key, `{"quota":`+quota+`}`); status != 200 {
 			t.Fatalf("set the quota: %d %v", status, answer)
 		}
 	}
@@ -94,7 +94,7 @@ func TestQuotaOfTheProject(t *testing.T) {
 	}
 	_, err = platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
 	wantCode(t, err, "quota_exceeded")
-	if status, _ := call(t, "DELETE", "/v1/sandboxes/"+first.Id, platform.key, ""); status != 200 && status != 202 {
+	if status, _ := askAs(t, "DELETE", "/v1/sandboxes/"+first.Id, platform.key, ""); status != 200 && status != 202 {
 		t.Fatalf("delete: %d", status)
 	}
 	create(t, "mini")
@@ -135,7 +135,7 @@ func TestEventsOfASandboxsLife(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if status, answer := call(t, "DELETE", "/v1/keys/"+id, platform.key, ""); status != 204 {
+	if status, answer := askAs(t, "DELETE", "/v1/keys/"+id, platform.key, ""); status != 204 {
 		t.Fatalf("revoke: %d %v", status, answer)
 	}
 	for got := receive(t, names); got != "ended"; got = receive(t, names) {
@@ -143,7 +143,7 @@ func TestEventsOfASandboxsLife(t *testing.T) {
 			t.Fatalf("%s, want the end", got)
 		}
 	}
-	if status, _ := call(t, "GET", "/v1/me", viewer, ""); status != 401 {
+	if status, _ := askAs(t, "GET", "/v1/me", viewer, ""); status != 401 {
 		t.Errorf("a revoked key: %d", status)
 	}
 }
