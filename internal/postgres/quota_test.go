@@ -237,3 +237,53 @@ func TestRefusedCreateLeavesNothing(t *testing.T) {
 	}
 	s.audit(t)
 }
+
+// TestStartsAreHeldToTheQuota stops some sandboxes, which keep their places and disks and give vCPUs and memory back when the stop is
+// accepted, and starts them all at once where only some fit.
+func TestStartsAreHeldToTheQuota(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	s.connect(t)
+	const all, fit = 6, 2
+	r := newRoom(t, s, record.Quota{})
+	var made []record.NewSandbox
+	for range all {
+		n := r.newSandbox()
+		must(t)(r.store.CreateSandbox(t.Context(), n, roomy))
+		r.observe(t, n.Route, space.ExecutionRunning)
+		must(t)(r.verbs.Stop(t.Context(), r.project, n.Route.Sandbox))
+		made = append(made, n)
+	}
+	shape := s.tpl.Shape
+	if got, want := r.used(t), (record.Usage{Sandboxes: all, DiskBytes: all * int64(shape.DiskBytes)}); got != want {
+		t.Errorf("when all stops were accepted %+v are used, want %+v", got, want)
+	}
+	for _, n := range made {
+		r.observe(t, n.Route, space.ExecutionStopped)
+	}
+	limit := record.Quota{Sandboxes: number(1), DiskBytes: number(1), MemoryBytes: number(fit * int64(shape.MemoryBytes))} // places and disks were given before
+	if err := r.store.UpdateProject(t.Context(), r.org, r.project, record.ProjectChange{Quota: &limit}); err != nil {
+		t.Fatal(err)
+	}
+	var started, refused atomic.Int32
+	var wg sync.WaitGroup
+	for _, n := range made {
+		wg.Go(func() {
+			switch _, err := r.verbs.Start(t.Context(), r.project, n.Route.Sandbox); space.CodeOf(err) {
+			case "":
+				started.Add(1)
+			case space.CodeQuotaExceeded:
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if started.Load() != fit || refused.Load() != all-fit {
+		t.Errorf("%d were started and %d refused, want %d and %d", started.Load(), refused.Load(), fit, all-fit)
+	}
+	if got := r.used(t); got.MemoryBytes != *limit.MemoryBytes || got.VCPUs != fit*int64(shape.VCPUs) {
+		t.Errorf("%+v are used", got)
+	}
+	s.audit(t)
+}

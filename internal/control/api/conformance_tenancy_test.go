@@ -14,7 +14,7 @@ func TestTenancyConformance(t *testing.T) {
 	judge := newJudge(t)
 	r.sandbox(t)
 	have := r.belong(t)
-	for _, x := range slicesConcat(goodTenancy(have), badProjects(have), badUsers(have), badKeys(), badEvents(), badFilters()) {
+	for _, x := range slicesConcat(goodTenancy(have), badProjects(have), badUsers(have), badKeys(), badEvents(), badFilters(), oddIDs()) {
 		t.Run(x.name, func(t *testing.T) {
 			a := r.do(t, x.method, x.path, x.body, x.header...)
 			judge.check(t, x.method, x.path, a)
@@ -146,4 +146,22 @@ func badFilters() []exchange {
 		list("long value", "metadata=a%3D"+strings.Repeat("a", 1025), "metadata.a"),
 		list("NUL", "metadata=a%3D%00", "metadata.a"),
 	}
+}
+
+// oddIDs ask for what isn't there, in ways that must not reach the database as they are.
+func oddIDs() (out []exchange) {
+	for _, id := range []string{"x", "prj_", "prj_" + strings.Repeat("A", 26), "usr_" + strings.Repeat("a", 26), "%00", "%ff", "a%2Fb", strings.Repeat("a", 500), "%27%3B--", "%D0%B0"} {
+		for _, x := range []exchange{
+			{method: "GET", path: "/v1/projects/" + id},
+			{method: "PATCH", path: "/v1/projects/" + id, body: `{}`},
+			{method: "DELETE", path: "/v1/projects/" + id},
+			{method: "PATCH", path: "/v1/users/" + id, body: `{"role":"viewer"}`},
+			{method: "DELETE", path: "/v1/users/" + id},
+			{method: "DELETE", path: "/v1/keys/" + id},
+		} {
+			x.name, x.code = "missing: "+x.method+" "+x.path, space.CodeNotFound
+			out = append(out, x)
+		}
+	}
+	return out
 }

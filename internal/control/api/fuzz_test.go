@@ -43,6 +43,18 @@ func FuzzReadCursor(f *testing.F) {
 	})
 }
 
+// FuzzReadNumber holds that a cursor of events that is taken names one number, in one way.
+func FuzzReadNumber(f *testing.F) {
+	f.Add(writeNumber(0))
+	f.Add("ZTAx") // e01
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := readNumber(&s)
+		if err == nil && writeNumber(*n) != s {
+			t.Fatalf("%q is %d, which is %q", s, *n, writeNumber(*n))
+		}
+	})
+}
+
 // FuzzReadWait holds that a wait is bounded.
 func FuzzReadWait(f *testing.F) {
 	f.Add("30s")
