@@ -80,11 +80,14 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 
 func (h *Host) open(ctx context.Context, c Config) (err error) {
 	executions := filepath.Join(c.Volume.Path, executionsName)
-	if err := h.sweep(ctx, executions); err != nil {
+	pool := uids.New(c.Instance.VMUIDs())
+	if err := h.sweep(ctx, executions, pool); err != nil {
+		return err
+	}
+	if err := h.testDriver(ctx, c, pool); err != nil {
 		return err
 	}
 	changes, facts := service.NewChanges(), factsOf(c)
-	pool := uids.New(c.Instance.VMUIDs())
 	if h.uploads, err = upload.Open(filepath.Join(c.DataDir, uploadsName)); err != nil {
 		return err
 	}
@@ -118,11 +121,15 @@ func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, cha
 	})
 }
 
-// sweep removes enclosures and processes that belong to no execution: a template build's, or those of a record that is gone.
-func (h *Host) sweep(ctx context.Context, executions string) error {
+// sweep removes enclosures and processes that belong to no execution: a template build's, or those of a record that is gone. The others keep
+// their uids from then on, so that no build that begins before the executions are read gets one of theirs.
+func (h *Host) sweep(ctx context.Context, executions string, pool *uids.Pool) error {
 	known, err := execution.Known(executions)
 	if err != nil {
 		return err
+	}
+	for _, uid := range known {
+		pool.Keep(uid)
 	}
 	removed, err := h.jail.Sweep(ctx, known)
 	for _, l := range removed {

@@ -16,8 +16,8 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
-// shape is the smallest in which Debian's kernel for cloud guests boots with ease.
-var shape = vmm.Shape{VCPUs: 1, MemoryBytes: 192 << 20}
+// Shape is the smallest in which Debian's kernel for cloud guests boots with ease.
+var Shape = vmm.Shape{VCPUs: 1, MemoryBytes: 192 << 20}
 
 // Test is what it takes.
 type Test struct {
@@ -63,7 +63,7 @@ func (r *run) boot(ctx context.Context) error {
 		if err := os.Chown(r.memory, e.UID, e.UID); err != nil {
 			return err
 		}
-		m, err := r.Driver.Boot(ctx, e, vmm.Boot{Shape: shape, Kernel: r.Kernel, Initrd: r.Initrd, Memory: r.memory})
+		m, err := r.Driver.Boot(ctx, e, vmm.Boot{Shape: Shape, Kernel: r.Kernel, Initrd: r.Initrd, Memory: r.memory})
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (r *run) makeMemory() error {
 	if err := os.WriteFile(r.memory, nil, 0o600); err != nil {
 		return err
 	}
-	return os.Truncate(r.memory, shape.MemoryBytes)
+	return os.Truncate(r.memory, Shape.MemoryBytes)
 }
 
 func (r *run) save(ctx context.Context, m vmm.Machine) error {
@@ -101,7 +101,7 @@ func (r *run) load(ctx context.Context) error {
 		if err := os.Chown(r.memory, e.UID, e.UID); err != nil {
 			return err
 		}
-		m, err := r.Driver.Load(ctx, e, vmm.Load{Shape: shape, State: r.state, Memory: r.memory, Manifest: r.manifest})
+		m, err := r.Driver.Load(ctx, e, vmm.Load{Shape: Shape, State: r.state, Memory: r.memory, Manifest: r.manifest})
 		if err != nil {
 			return err
 		}
