@@ -85,6 +85,9 @@ func endDeletion(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]
 	if err != nil || remains {
 		return nil, err
 	}
+	if err := q.MarkDeleted(ctx, e.Route.Sandbox); err != nil {
+		return nil, err
+	}
 	if err := emitSandbox(ctx, q, record.EventSandboxDeleted, e.Route.Sandbox, running.ID, executionData(e)); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestPrune(t *testing.T) {
 		t.Fatalf("pruned %d young records, %v", n, err)
 	}
 	for _, statement := range []string{
-		`UPDATE execution_status SET observed_at = observed_at - interval '25 hours' WHERE execution = '` + old.Route.Execution + `'`,
+		`UPDATE sandboxes SET deleted_at = deleted_at - interval '25 hours' WHERE id = '` + old.Route.Sandbox + `'`,
 		`UPDATE idempotency_keys SET created_at = created_at - interval '25 hours' WHERE key = '` + old.Operation + `'`,
 		`UPDATE attachments SET expires_at = expires_at - interval '26 hours' WHERE session = '` + s.session.ID + `'`,
 		`UPDATE templates SET superseded_at = superseded_at - interval '25 hours'`,

@@ -166,6 +166,7 @@ func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxF
 	p := db.SandboxesParams{Project: project, Metadata: metadata, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
 	for _, c := range f.Conditions {
 		p.Conditions = append(p.Conditions, conditionText(c))
+		p.WithDeleted = p.WithDeleted || c.Deleted
 	}
 	var out []record.Sandbox
 	err = s.read(ctx, "list sandboxes", func(ctx context.Context, q *db.Queries) error {
@@ -191,8 +192,8 @@ func conditionText(c record.SandboxCondition) string {
 	if c.Disk != "" {
 		out += " " + string(c.Disk)
 	}
-	if c.Remains {
-		out += " remains"
+	if c.Deleted {
+		out += " deleted"
 	}
 	return out
 }
@@ -200,7 +201,7 @@ func conditionText(c record.SandboxCondition) string {
 func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 	out := record.Sandbox{
 		ID: r.ID, Project: r.Project, Template: r.Template, TemplateName: r.TemplateName, Desired: record.Desired(r.Desired), Revision: r.Revision,
-		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Lifetime: lifetime(r.ExpiresAt, r.OnExpiry), Remains: r.Remains,
+		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Lifetime: lifetime(r.ExpiresAt, r.OnExpiry), Deleted: r.DeletedAt != nil,
 		CreatedAt: r.CreatedAt, UpdatedAt: newest(r.UpdatedAt, r.ObservedAt),
 		Execution: record.Execution{
 			Route:    route(r.ID, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid),

@@ -71,9 +71,9 @@ func (b *box) read() record.Sandbox {
 	out := b.record
 	current := b.executions[len(b.executions)-1]
 	out.Execution = record.Execution{Route: current.route, Observed: current.recorded, DiskOf: current.diskOf}
-	out.Remains = false
+	out.Deleted = out.Desired == record.DesiredDeleted && current.recorded == space.ExecutionGone
 	for _, e := range b.executions[:len(b.executions)-1] {
-		out.Remains = out.Remains || e.recorded != space.ExecutionGone
+		out.Deleted = out.Deleted && e.recorded == space.ExecutionGone
 		if e.route.Execution == current.diskOf {
 			out.Execution.Disk = e.recorded
 		}
@@ -180,7 +180,7 @@ func (w *world) see(t *rapid.T, seen record.ExecutionSeen) {
 	switch {
 	case b.running == nil:
 	case seen.State == space.ExecutionGone:
-		if box := b.read(); b.running.Kind == record.DeleteSandbox && !box.Remains && box.Execution.Observed == space.ExecutionGone {
+		if b.running.Kind == record.DeleteSandbox && b.read().Deleted {
 			b.running = nil
 		}
 	case e == b.executions[len(b.executions)-1]:

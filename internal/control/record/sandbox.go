@@ -28,7 +28,7 @@ type Sandbox struct {
 	Metadata     map[string]string
 	Lifetime     *Lifetime // nil: it lives until it's deleted
 	Execution    Execution // the current one
-	Remains      bool      // whether an earlier execution isn't gone
+	Deleted      bool      // all its executions are gone
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the newest change, desired or seen
 }
@@ -148,5 +148,5 @@ type SandboxCondition struct {
 	Desired  Desired
 	Observed space.ExecutionState
 	Disk     space.ExecutionState // empty: its execution is made from the template
-	Remains  bool
+	Deleted  bool
 }

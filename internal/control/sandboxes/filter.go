@@ -32,7 +32,7 @@ func (f Filter) check() error {
 func (f Filter) record() record.SandboxFilter {
 	out := record.SandboxFilter{Metadata: orEmpty(f.Metadata)}
 	for _, c := range conditions() {
-		box := record.Sandbox{Desired: c.Desired, Remains: c.Remains, Execution: record.Execution{Observed: c.Observed, Disk: c.Disk}}
+		box := record.Sandbox{Desired: c.Desired, Deleted: c.Deleted, Execution: record.Execution{Observed: c.Observed, Disk: c.Disk}}
 		if c.Disk != "" {
 			box.Execution.DiskOf = "another one"
 		}
@@ -49,8 +49,8 @@ func conditions() []record.SandboxCondition {
 	for _, desired := range []record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted} {
 		for _, observed := range space.ExecutionStates() {
 			for _, disk := range append([]space.ExecutionState{""}, space.ExecutionStates()...) {
-				for _, remains := range []bool{false, true} {
-					out = append(out, record.SandboxCondition{Desired: desired, Observed: observed, Disk: disk, Remains: remains})
+				for _, deleted := range []bool{false, true} {
+					out = append(out, record.SandboxCondition{Desired: desired, Observed: observed, Disk: disk, Deleted: deleted})
 				}
 			}
 		}

@@ -5,11 +5,11 @@ import (
 	"github.com/space-platform/space/internal/control/record"
 )
 
-// State is what the API shows of a sandbox: a function of what is desired of it, what its node has seen of its current execution, and, while
-// that boots from another one's disk or couldn't, of that one.
+// State is what the API shows of a sandbox: a function of what is desired of it, what its node has seen of its current execution, while that
+// boots from another one's disk, or couldn't, of that one, and of whether all are gone.
 func State(s record.Sandbox) space.State {
 	switch {
-	case s.Desired == record.DesiredDeleted && s.Execution.Observed == space.ExecutionGone && !s.Remains:
+	case s.Deleted:
 		return space.StateDeleted
 	case s.Desired == record.DesiredDeleted:
 		return space.StateDeleting

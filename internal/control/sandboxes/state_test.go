@@ -26,7 +26,7 @@ func TestState(t *testing.T) {
 		{record.DesiredStopped, none, map[space.ExecutionState]space.State{
 			"running": "stopping", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
 		{record.DesiredDeleted, none, map[space.ExecutionState]space.State{
-			"pending": "deleting", "running": "deleting", "failed": "deleting", "stopped": "deleting", "lost": "deleting", "gone": "deleted"}},
+			"pending": "deleting", "running": "deleting", "failed": "deleting", "stopped": "deleting", "lost": "deleting", "gone": "deleting"}},
 	} {
 		for observed, want := range x.observed {
 			box := record.Sandbox{Desired: x.desired, Execution: record.Execution{Observed: observed, Disk: x.disk}}
@@ -38,7 +38,7 @@ func TestState(t *testing.T) {
 			}
 		}
 	}
-	if got := sandboxes.State(record.Sandbox{Desired: record.DesiredDeleted, Remains: true, Execution: record.Execution{Observed: space.ExecutionGone}}); got != space.StateDeleting {
-		t.Errorf("deleted, while an earlier execution remains: %s", got)
+	if got := sandboxes.State(record.Sandbox{Desired: record.DesiredDeleted, Deleted: true, Execution: record.Execution{Observed: space.ExecutionGone}}); got != space.StateDeleted {
+		t.Errorf("when all is gone: %s", got)
 	}
 }

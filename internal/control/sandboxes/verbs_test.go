@@ -21,7 +21,7 @@ func anySituation(t *rapid.T) record.Situation {
 	states := space.ExecutionStates()
 	box := record.Sandbox{
 		ID: "sbx_1", Desired: rapid.SampledFrom([]record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted}).Draw(t, "desired"),
-		Shape: record.Shape{VCPUs: 1, MemoryBytes: 1}, Remains: rapid.Bool().Draw(t, "remains"),
+		Shape: record.Shape{VCPUs: 1, MemoryBytes: 1},
 		Execution: record.Execution{
 			Route:    space.Route{Sandbox: "sbx_1", Execution: "exe_2", Epoch: 2, Placement: space.Placement{Kind: space.PlacementNode, Node: "n"}},
 			Observed: rapid.SampledFrom(states).Draw(t, "observed"),
@@ -36,6 +36,7 @@ func anySituation(t *rapid.T) record.Situation {
 			OnExpiry: rapid.SampledFrom([]record.Expiry{record.ExpiryDelete, record.ExpiryStop}).Draw(t, "action"),
 		}
 	}
+	box.Deleted = box.Desired == record.DesiredDeleted && box.Execution.Observed == space.ExecutionGone && rapid.Bool().Draw(t, "all gone")
 	if box.Desired != record.DesiredDeleted && box.Execution.Observed == space.ExecutionGone {
 		box.Execution.Observed = space.ExecutionLost // nothing goes unless it's told to
 	}

@@ -131,6 +131,7 @@ type Sandbox struct {
 	ExpiresAt     *time.Time
 	OnExpiry      *string
 	FileKeySealed []byte
+	DeletedAt     *time.Time
 }
 
 type SandboxToken struct {

@@ -116,12 +116,12 @@ SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of,
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
         ELSE 'gone' END)::text AS want, st.state
-FROM executions e
-JOIN sandboxes s ON s.id = e.sandbox
+FROM sandboxes s
+JOIN executions e ON e.sandbox = s.id
 JOIN executions cur ON cur.id = s.execution
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.node = $1 AND (st.state IS NULL OR st.state <> 'gone')
+WHERE s.deleted_at IS NULL AND e.node = $1 AND (st.state IS NULL OR st.state <> 'gone')
 ORDER BY e.created_at, e.id
 `
 
@@ -179,10 +179,10 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 
 const nodeLoad = `-- name: NodeLoad :one
 SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
-FROM executions e
-JOIN sandboxes s ON s.id = e.sandbox
+FROM sandboxes s
+JOIN executions e ON e.sandbox = s.id
 LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.node = $1 AND (st.state IS NULL OR st.state = 'running')
+WHERE s.deleted_at IS NULL AND e.node = $1 AND (st.state IS NULL OR st.state = 'running')
 `
 
 type NodeLoadRow struct {

@@ -50,13 +50,7 @@ func (q *Queries) PruneIdempotencyKeys(ctx context.Context, arg PruneIdempotency
 }
 
 const pruneSandboxes = `-- name: PruneSandboxes :execrows
-DELETE FROM sandboxes WHERE id IN (
-    SELECT s.id FROM execution_status st JOIN sandboxes s ON s.execution = st.execution
-    WHERE st.state = 'gone' AND st.observed_at < now() - $1::interval AND NOT EXISTS (
-        SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-        WHERE x.sandbox = s.id AND (xst.state IS NULL OR xst.state <> 'gone'))
-    LIMIT $2
-)
+DELETE FROM sandboxes WHERE id IN (SELECT s.id FROM sandboxes s WHERE s.deleted_at < now() - $1::interval LIMIT $2)
 `
 
 type PruneSandboxesParams struct {

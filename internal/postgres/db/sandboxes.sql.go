@@ -208,12 +208,19 @@ func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (strin
 	return id, err
 }
 
+const markDeleted = `-- name: MarkDeleted :exec
+UPDATE sandboxes SET deleted_at = now() WHERE id = $1
+`
+
+func (q *Queries) MarkDeleted(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, markDeleted, id)
+	return err
+}
+
 const sandbox = `-- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.expires_at, s.on_expiry, s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state,
-    EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-        WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) AS remains
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -242,6 +249,7 @@ type SandboxRow struct {
 	OnExpiry      *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+	DeletedAt     *time.Time
 	Execution     string
 	Epoch         int64
 	PlacementKind string
@@ -254,7 +262,6 @@ type SandboxRow struct {
 	ObservedAt    *time.Time
 	DiskOf        *string
 	DiskState     *string
-	Remains       bool
 }
 
 func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, error) {
@@ -275,6 +282,7 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.OnExpiry,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.DeletedAt,
 		&i.Execution,
 		&i.Epoch,
 		&i.PlacementKind,
@@ -287,7 +295,6 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.ObservedAt,
 		&i.DiskOf,
 		&i.DiskState,
-		&i.Remains,
 	)
 	return i, err
 }
@@ -310,32 +317,30 @@ func (q *Queries) SandboxEnv(ctx context.Context, arg SandboxEnvParams) ([]byte,
 
 const sandboxes = `-- name: Sandboxes :many
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.expires_at, s.on_expiry, s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state,
-    EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-        WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) AS remains
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
-WHERE s.project = $1
+WHERE s.project = $1 AND ($2::boolean OR s.deleted_at IS NULL)
     AND s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
-        || CASE WHEN EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-            WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) THEN ' remains' ELSE '' END = ANY($2::text[])
-    AND ($3::jsonb = '{}' OR s.metadata @> $3::jsonb)
-    AND ($4::timestamptz IS NULL OR (s.created_at, s.id) < ($4::timestamptz, $5::text))
+        || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY($3::text[])
+    AND ($4::jsonb = '{}' OR s.metadata @> $4::jsonb)
+    AND ($5::timestamptz IS NULL OR (s.created_at, s.id) < ($5::timestamptz, $6::text))
 ORDER BY s.created_at DESC, s.id DESC
-LIMIT $6
+LIMIT $7
 `
 
 type SandboxesParams struct {
-	Project    string
-	Conditions []string
-	Metadata   []byte
-	BeforeAt   *time.Time
-	BeforeID   string
-	MaxRows    int32
+	Project     string
+	WithDeleted bool
+	Conditions  []string
+	Metadata    []byte
+	BeforeAt    *time.Time
+	BeforeID    string
+	MaxRows     int32
 }
 
 type SandboxesRow struct {
@@ -353,6 +358,7 @@ type SandboxesRow struct {
 	OnExpiry      *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+	DeletedAt     *time.Time
 	Execution     string
 	Epoch         int64
 	PlacementKind string
@@ -365,14 +371,14 @@ type SandboxesRow struct {
 	ObservedAt    *time.Time
 	DiskOf        *string
 	DiskState     *string
-	Remains       bool
 }
 
 // Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
-// one from whose disk that boots, and whether others remain.
+// one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside.
 func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]SandboxesRow, error) {
 	rows, err := q.db.Query(ctx, sandboxes,
 		arg.Project,
+		arg.WithDeleted,
 		arg.Conditions,
 		arg.Metadata,
 		arg.BeforeAt,
@@ -401,6 +407,7 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.OnExpiry,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.DeletedAt,
 			&i.Execution,
 			&i.Epoch,
 			&i.PlacementKind,
@@ -413,7 +420,6 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.ObservedAt,
 			&i.DiskOf,
 			&i.DiskState,
-			&i.Remains,
 		); err != nil {
 			return nil, err
 		}

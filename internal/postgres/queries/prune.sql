@@ -10,13 +10,7 @@ DELETE FROM attachments WHERE token_hash IN (
 
 -- name: PruneSandboxes :execrows
 -- Its executions, sessions and operations go with it.
-DELETE FROM sandboxes WHERE id IN (
-    SELECT s.id FROM execution_status st JOIN sandboxes s ON s.execution = st.execution
-    WHERE st.state = 'gone' AND st.observed_at < now() - @kept::interval AND NOT EXISTS (
-        SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-        WHERE x.sandbox = s.id AND (xst.state IS NULL OR xst.state <> 'gone'))
-    LIMIT @max_rows
-);
+DELETE FROM sandboxes WHERE id IN (SELECT s.id FROM sandboxes s WHERE s.deleted_at < now() - @kept::interval LIMIT @max_rows);
 
 -- name: PruneTemplates :execrows
 -- Those that were deleted, or replaced after they failed, and that no sandbox's record names; all that belongs to them goes with them.

@@ -10,4 +10,4 @@ SELECT count(*)::bigint AS sandboxes,
     coalesce(sum(vcpus) FILTER (WHERE desired = 'running'), 0)::bigint AS vcpus,
     coalesce(sum(memory_bytes) FILTER (WHERE desired = 'running'), 0)::bigint AS memory_bytes,
     coalesce(sum(disk_bytes), 0)::bigint AS disk_bytes
-FROM sandboxes WHERE project = @project AND desired <> 'deleted';
+FROM sandboxes WHERE project = @project AND desired <> 'deleted' AND deleted_at IS NULL; -- the latter for the index

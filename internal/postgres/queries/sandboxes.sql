@@ -8,10 +8,8 @@ VALUES (@id, @sandbox, @epoch, @placement_kind, @node, @pod_uid, @disk_of);
 
 -- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.expires_at, s.on_expiry, s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state,
-    EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-        WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) AS remains
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -21,21 +19,18 @@ WHERE s.project = @project AND s.id = @id;
 
 -- name: Sandboxes :many
 -- Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
--- one from whose disk that boots, and whether others remain.
+-- one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside.
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.expires_at, s.on_expiry, s.created_at, s.updated_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state,
-    EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-        WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) AS remains
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
-WHERE s.project = @project
+WHERE s.project = @project AND (@with_deleted::boolean OR s.deleted_at IS NULL)
     AND s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
-        || CASE WHEN EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-            WHERE x.sandbox = s.id AND x.id <> s.execution AND (xst.state IS NULL OR xst.state <> 'gone')) THEN ' remains' ELSE '' END = ANY(@conditions::text[])
+        || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY(@conditions::text[])
     AND (@metadata::jsonb = '{}' OR s.metadata @> @metadata::jsonb)
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (s.created_at, s.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
 ORDER BY s.created_at DESC, s.id DESC
@@ -77,3 +72,6 @@ UPDATE sandboxes SET file_key_sealed = coalesce(file_key_sealed, @file_key_seale
 
 -- name: ForgetFileKey :execrows
 UPDATE sandboxes SET file_key_sealed = NULL WHERE project = @project AND id = @id;
+
+-- name: MarkDeleted :exec
+UPDATE sandboxes SET deleted_at = now() WHERE id = @id;
