@@ -210,7 +210,7 @@ func TestLimitsNameTheEntry(t *testing.T) {
 		"bytes of replaced files":   {Limits{Bytes: 10, Entries: 9}, [][]byte{pack(t, file("a", "123456")), pack(t, file("a", "123456"))}, "a"},
 		"entries":                   {Limits{Bytes: 10, Entries: 2}, [][]byte{pack(t, file("a", ""), file("b", "")), pack(t, file("c", ""))}, "c"},
 		"headers that say nothing":  {Limits{Bytes: 10, Entries: 9}, [][]byte{gzipped(t, bytes.Repeat([]byte{0}, streamAllowance+1<<20))}, ""},
-		"a file that's nearly none": {Limits{Bytes: 2 << 30, Entries: 9}, [][]byte{zstded(t, pack(t, file("bomb", strings.Repeat("\x00", ratioFrom+1<<20))))}, "bomb"},
+		"a file that's nearly none": {Limits{Bytes: 2 << 30, Entries: 9, Packed: 4 << 20}, [][]byte{zstded(t, pack(t, file("bomb", strings.Repeat("\x00", 5<<20))))}, "bomb"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, _ := newTree(t, test.limits)

@@ -59,7 +59,7 @@ func (e entry) copy(ctx context.Context, f *os.File, body io.Reader) error {
 			return context.Cause(ctx)
 		case err != nil:
 			return malformed(err)
-		case written > ratioFrom && written/packed > maxRatio:
+		case written > l.tree.limits.Packed && written/packed > maxRatio:
 			return fmt.Errorf("%w: %d bytes of it were %d when compressed, the limit is %d to 1", ErrTooLarge, written, packed, maxRatio)
 		}
 	}

@@ -17,7 +17,7 @@ func FuzzApply(f *testing.F) {
 	f.Add(gzipped(f, pack(f, file("a", "1"))))
 	f.Add(zstded(f, pack(f, file("a", "1"))))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tree, _ := newTree(t, Limits{Bytes: 1 << 20, Entries: 100})
+		tree, _ := newTree(t, Limits{Bytes: 1 << 20, Entries: 100, Packed: 1 << 16})
 		applyAll(t, tree, b, b)
 		if _, err := tree.Measure(); err != nil {
 			t.Error(err)
@@ -35,7 +35,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		tree, _ := newTree(t, Limits{Bytes: 1 << 20, Entries: 100})
+		tree, _ := newTree(t, Limits{Bytes: 1 << 20, Entries: 100, Packed: 1 << 16})
 		i.Apply(context.Background(), tree, func(string) {})
 	})
 }

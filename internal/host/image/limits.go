@@ -6,24 +6,24 @@ import "fmt"
 type Limits struct {
 	Bytes   int64 // of files' content
 	Entries int   // of archives, whiteouts included
+	Packed  int64 // bytes of one file, from which on it must not have been compressed better than 200 to 1
 }
 
 // DefaultLimits are those of a tree whose disk has no ordered size.
-var DefaultLimits = Limits{Bytes: 32 << 30, Entries: 2_000_000}
+var DefaultLimits = Limits{Bytes: 32 << 30, Entries: 2_000_000, Packed: 256 << 20}
 
 // Limits that nobody changes.
 const (
 	maxLayers       = 512
-	maxName         = 4096      // bytes of a path
-	maxPart         = 255       // bytes of one of its parts
-	maxDepth        = 256       // directories below the root
-	maxLinks        = 40        // symbolic links followed on one path
-	maxXattrs       = 64        // of one entry
-	maxXattrBytes   = 3 << 10   // of one entry, names included: what a block of the disk's file system holds
-	ratioFrom       = 256 << 20 // bytes of one file, from which on it's looked at how well they were compressed
-	maxRatio        = 200       // bytes of such a file for each compressed one
-	streamFactor    = 2         // decompressed bytes of all layers, headers and padding included, for each of Limits.Bytes
-	streamAllowance = 64 << 20  // more of them, for trees with small limits
+	maxName         = 4096     // bytes of a path
+	maxPart         = 255      // bytes of one of its parts
+	maxDepth        = 256      // directories below the root
+	maxLinks        = 40       // symbolic links followed on one path
+	maxXattrs       = 64       // of one entry
+	maxXattrBytes   = 3 << 10  // of one entry, names included: what a block of the disk's file system holds
+	maxRatio        = 200      // bytes of a file beyond Limits.Packed for each compressed one
+	streamFactor    = 2        // decompressed bytes of all layers, headers and padding included, for each of Limits.Bytes
+	streamAllowance = 16 << 20 // more of them, for trees with small limits
 )
 
 // usage is what a tree has taken of its limits.
