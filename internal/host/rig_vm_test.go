@@ -323,6 +323,9 @@ func (c *client) attach(ctx context.Context, grown func(int)) error {
 			c.got += uint64(len(o.GetData()))
 			c.keep(o.GetData())
 		}
+		if g := e.GetGap(); g != nil {
+			c.got = g.GetTo()
+		}
 		c.last = e
 		grown(int(c.got))
 	}
