@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/image"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // What a helper prints: lines that begin with a mark. The last other one is the reason of a failure.
@@ -22,10 +24,11 @@ const (
 // maxLine bounds a helper's line in bytes: an image's environment and commands fit.
 const maxLine = 1 << 20
 
-// refusal is a helper's error that is the fault of what was ordered.
+// refusal is a helper's error that is the fault of what was ordered, or of a full disk, which has the error code and no field.
 type refusal struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
+	Code    space.Code `json:"code,omitempty"`
+	Field   string     `json:"field,omitempty"`
+	Message string     `json:"message"`
 }
 
 // said is what a helper has printed.
@@ -71,11 +74,26 @@ func (o Order) print(out io.Writer, r Result, err error) int {
 		printJSON(out, resultMark, r)
 		return 0
 	}
-	if blames(err) {
-		printJSON(out, refusalMark, refusal{Field: o.field(), Message: err.Error()})
+	text := o.withoutPaths(err.Error())
+	switch {
+	case peer.NoRoom(err):
+		full := peer.Public(err)
+		printJSON(out, refusalMark, refusal{Code: full.Code, Message: full.Message})
+	case blames(err):
+		printJSON(out, refusalMark, refusal{Field: o.field(), Message: text})
 	}
-	fmt.Fprintln(out, strings.ReplaceAll(err.Error(), "\n", " | "))
+	fmt.Fprintln(out, strings.ReplaceAll(text, "\n", " | "))
 	return 1
+}
+
+// withoutPaths is an error's text without where this node keeps things: users read it.
+func (o Order) withoutPaths(text string) string {
+	for _, dir := range []string{o.Dir, o.Layers, filepath.Dir(o.Archive), filepath.Dir(o.Rootfs)} {
+		if len(dir) > 1 { // neither empty nor the root
+			text = strings.ReplaceAll(text, dir+"/", "")
+		}
+	}
+	return text
 }
 
 func printJSON(out io.Writer, mark string, v any) {
@@ -99,6 +117,8 @@ func blames(err error) bool {
 // error is why a helper failed that ended with err.
 func (s said) error(err error) error {
 	switch {
+	case s.refusal != nil && s.refusal.Code != "":
+		return space.Errorf(s.refusal.Code, "%s", s.refusal.Message)
 	case s.refusal != nil:
 		return space.FieldErrorf(s.refusal.Field, "%s", s.refusal.Message)
 	case s.last != "":
