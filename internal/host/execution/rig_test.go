@@ -43,7 +43,7 @@ type rig struct {
 	measured int // how often guests were asked for their figures
 	loadErr  error
 	mute     bool                        // guests don't answer
-	deaf     bool                        // guests don't answer when they are to come to rest
+	deaf     chan struct{}               // not nil: guests don't answer when they are to come to rest; one that hears it closes it
 	stall    func(context.Context) error // called in the step named by at
 	at       string
 	template error
@@ -377,9 +377,10 @@ func (r *rig) serve(st *link.Stream) {
 	proto.Unmarshal(b, call)
 	o := call.GetOpenSession()
 	r.mu.Lock()
-	deaf := r.deaf && call.GetQuiesce() != nil
+	deaf := r.deaf
 	r.mu.Unlock()
-	if deaf {
+	if deaf != nil && call.GetQuiesce() != nil {
+		signal(deaf)
 		st.Recv(context.Background())
 		return
 	}

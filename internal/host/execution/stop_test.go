@@ -170,18 +170,19 @@ func TestWhoseDiskCanBeUsed(t *testing.T) {
 }
 
 func TestInterruptedStopGoesOn(t *testing.T) {
-	for _, step := range []string{"greet", "free"} {
+	for _, step := range []string{"quiesce", "free"} {
 		t.Run(step, func(t *testing.T) {
 			r := newRig(t)
 			table, o := r.open(), order()
 			ensure(t, table, o, space.ExecutionRunning)
 			r.scribble(o, "files")
-			if step == "greet" { // the stop must reach the guest anew
-				table.mu.Lock()
-				table.execs[o.Route.Execution].link.Close()
-				table.mu.Unlock()
+			var there <-chan struct{}
+			if step == "quiesce" {
+				r.deaf = make(chan struct{})
+				there = r.deaf
+			} else {
+				there = r.stopAt(step)
 			}
-			there := r.stopAt(step)
 			ctx, cancel := context.WithCancel(t.Context())
 			stopped := make(chan error, 1)
 			go func() { stopped <- table.Stop(ctx, o.Route) }()
@@ -189,6 +190,9 @@ func TestInterruptedStopGoesOn(t *testing.T) {
 			cancel()
 			<-stopped
 			table.Close()
+			r.mu.Lock()
+			r.deaf = nil
+			r.mu.Unlock()
 			table = r.open()
 			stop(t, table, o.Route)
 			r.checkDisk(o, "files")
@@ -221,7 +225,7 @@ func TestStopIsFinishedByTheNextDaemon(t *testing.T) {
 func TestWedgedGuestIsStoppedAfterADeadline(t *testing.T) {
 	r := newRig(t)
 	synctest.Test(t, func(t *testing.T) {
-		r.t, r.deaf = t, true
+		r.t, r.deaf = t, make(chan struct{})
 		table, o := r.open(), order()
 		ensure(t, table, o, space.ExecutionRunning)
 		stop(t, table, o.Route)
