@@ -72,15 +72,16 @@ func cutLog(ctx context.Context, q *db.Queries, template string, head db.LockTem
 	return q.SetTemplateLog(ctx, db.SetTemplateLogParams{Template: template, Before: head.Before, Newest: head.Newest, NewestAt: head.NewestAt})
 }
 
-// TemplateLog returns up to limit lines of a template's log behind one, oldest first. Lines that were dropped are missing in between.
-func (s *Store) TemplateLog(ctx context.Context, template string, after int64, limit int) ([]record.LogLine, error) {
-	var out []record.LogLine
-	err := s.read(ctx, "read the log of template "+template, func(ctx context.Context, q *db.Queries) error {
+// TemplateLog returns up to limit lines of a template's log behind one, oldest first, and the number of the last line before its newest build.
+// Lines that were dropped are missing in between.
+func (s *Store) TemplateLog(ctx context.Context, template string, after int64, limit int) (out []record.LogLine, before int64, err error) {
+	err = s.read(ctx, "read the log of template "+template, func(ctx context.Context, q *db.Queries) error {
 		rows, err := q.LogLines(ctx, db.LogLinesParams{Template: template, After: after, MaxRows: int32(limit)})
 		for _, r := range rows {
+			before = r.Before
 			out = append(out, record.LogLine{Number: r.Number, At: r.At.In(time.UTC), Step: int(r.Step), Text: r.Line})
 		}
 		return err
 	})
-	return out, err
+	return out, before, err
 }

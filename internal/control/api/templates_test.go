@@ -292,6 +292,27 @@ func TestLogPages(t *testing.T) {
 	}
 }
 
+// TestLogOfARebuild has a node build a template anew by itself: the log is that build's, and its lines go on counting.
+func TestLogOfARebuild(t *testing.T) {
+	r := newRig(t)
+	r.hold()
+	o := r.do(t, "POST", "/v1/templates", `{"name":"web","image":"web:1"}`).accepted(t)
+	r.end(o.Template.Id, ready(), numbered(1, 3)...)
+	r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil).want(t, 200)
+	r.rebuild(t, o.Template.Id)
+	o = r.do(t, "POST", "/v1/templates", `{"name":"web","image":"web:1"}`).accepted(t)
+	r.end(o.Template.Id, ready(), numbered(1, 2)...)
+	r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil).want(t, 200)
+	page := decode[gen.LogPage](t, r.do(t, "GET", "/v1/templates/web/logs", nil).want(t, 200))
+	var got []string
+	for _, l := range page.Items {
+		got = append(got, fmt.Sprint(l.Number, " ", l.Text))
+	}
+	if want := []string{"4 line 1", "5 line 2"}; !cmp.Equal(got, want) || page.NextCursor != nil {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // sseEvent is an event of a stream.
 type sseEvent struct{ name, id, data string }
 

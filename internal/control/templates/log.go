@@ -26,11 +26,11 @@ func (t *Templates) Log(ctx context.Context, project, ref string, after int64, l
 
 func (t *Templates) page(ctx context.Context, found record.Template, after int64, limit int) (LogPage, error) {
 	limit = min(limit, MaxPage)
-	lines, err := t.store.TemplateLog(ctx, found.ID, after, limit)
+	lines, before, err := t.store.TemplateLog(ctx, found.ID, after, limit)
 	if err != nil {
 		return LogPage{}, err
 	}
-	marked := markGaps(after, lines)
+	marked := markGaps(max(after, before), lines) // an earlier build's lines aren't missing
 	last := found.State != record.TemplateBuilding && len(lines) < limit && len(marked) <= limit
 	return LogPage{Lines: marked[:min(len(marked), limit)], Template: found, Last: last}, nil
 }

@@ -31,7 +31,7 @@ type Store interface {
 	DeleteTemplateTag(ctx context.Context, project, id, tag string) error
 	SetTemplateAlias(ctx context.Context, project, id, alias string) error
 	DeleteTemplateAlias(ctx context.Context, project, id, alias string) error
-	TemplateLog(ctx context.Context, id string, after int64, limit int) ([]record.LogLine, error)
+	TemplateLog(ctx context.Context, id string, after int64, limit int) (lines []record.LogLine, before int64, err error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
 }
 

@@ -92,7 +92,8 @@ func (q *Queries) LogCut(ctx context.Context, arg LogCutParams) (int64, error) {
 }
 
 const logLines = `-- name: LogLines :many
-SELECT number, at, step, line FROM template_log_lines WHERE template = $1 AND number > $2 ORDER BY number LIMIT $3
+SELECT l.number, l.at, l.step, l.line, h.before FROM template_log_lines l JOIN template_logs h ON h.template = l.template
+WHERE l.template = $1 AND l.number > $2 ORDER BY l.number LIMIT $3
 `
 
 type LogLinesParams struct {
@@ -106,6 +107,7 @@ type LogLinesRow struct {
 	At     time.Time
 	Step   int32
 	Line   string
+	Before int64
 }
 
 func (q *Queries) LogLines(ctx context.Context, arg LogLinesParams) ([]LogLinesRow, error) {
@@ -122,6 +124,7 @@ func (q *Queries) LogLines(ctx context.Context, arg LogLinesParams) ([]LogLinesR
 			&i.At,
 			&i.Step,
 			&i.Line,
+			&i.Before,
 		); err != nil {
 			return nil, err
 		}

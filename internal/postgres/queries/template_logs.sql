@@ -27,4 +27,5 @@ SELECT coalesce(max(number), 0)::bigint FROM (
 SELECT count(*) AS lines, coalesce(sum(octet_length(line)), 0)::bigint AS bytes FROM template_log_lines WHERE template = @template;
 
 -- name: LogLines :many
-SELECT number, at, step, line FROM template_log_lines WHERE template = @template AND number > @after ORDER BY number LIMIT @max_rows;
+SELECT l.number, l.at, l.step, l.line, h.before FROM template_log_lines l JOIN template_logs h ON h.template = l.template
+WHERE l.template = @template AND l.number > @after ORDER BY l.number LIMIT @max_rows;
