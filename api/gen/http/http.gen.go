@@ -1559,7 +1559,8 @@ type ClientInterface interface {
 	// CreateSandboxWithBody Create a sandbox from a template
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-	// boots, and is snapshotted for the next time.
+	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+	// it's waited for as well.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1569,7 +1570,8 @@ type ClientInterface interface {
 	// CreateSandbox Create a sandbox from a template
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-	// boots, and is snapshotted for the next time.
+	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+	// it's waited for as well.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2158,7 +2160,8 @@ func (c *Client) ListSandboxes(ctx context.Context, params *ListSandboxesParams,
 // CreateSandboxWithBody Create a sandbox from a template
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-// boots, and is snapshotted for the next time.
+// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+// it's waited for as well.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2178,7 +2181,8 @@ func (c *Client) CreateSandboxWithBody(ctx context.Context, params *CreateSandbo
 // CreateSandbox Create a sandbox from a template
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-// boots, and is snapshotted for the next time.
+// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+// it's waited for as well.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5306,7 +5310,8 @@ type ClientWithResponsesInterface interface {
 	// CreateSandboxWithBodyWithResponse Create a sandbox from a template
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-	// boots, and is snapshotted for the next time.
+	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+	// it's waited for as well.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5316,7 +5321,8 @@ type ClientWithResponsesInterface interface {
 	// CreateSandboxWithResponse Create a sandbox from a template
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-	// boots, and is snapshotted for the next time.
+	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+	// it's waited for as well.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8084,7 +8090,8 @@ func (c *ClientWithResponses) ListSandboxesWithResponse(ctx context.Context, par
 // CreateSandboxWithBodyWithResponse Create a sandbox from a template
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-// boots, and is snapshotted for the next time.
+// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+// it's waited for as well.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8100,7 +8107,8 @@ func (c *ClientWithResponses) CreateSandboxWithBodyWithResponse(ctx context.Cont
 // CreateSandboxWithResponse Create a sandbox from a template
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
-// boots, and is snapshotted for the next time.
+// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
+// it's waited for as well.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
