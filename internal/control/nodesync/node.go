@@ -148,7 +148,8 @@ func (n *Node) announce(plan Plan, ended []string) {
 	for _, t := range plan.Templates {
 		n.bell.Ring(t.ID)
 		if t.Status.Error != nil {
-			slog.Warn("a template's build failed", "node", n.name, "template", t.ID, "err", t.Status.Error)
+			// Not its message: that has what the build printed.
+			slog.Warn("a template's build failed", "node", n.name, "template", t.ID, "step", t.Status.FailedStep, "code", string(t.Status.Error.Code))
 		}
 	}
 }
