@@ -28,6 +28,7 @@ type Attachment struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	RevokedAt *time.Time
+	IssuedBy  *string
 }
 
 type Event struct {
