@@ -1,0 +1,162 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/client"
+)
+
+// smallImage is an image of a static busybox and two of its names: no passwd, no certificates, no mount points.
+func smallImage(t *testing.T) v1.Image {
+	t.Helper()
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	busybox, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := entries(t, tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o4755, Size: int64(len(busybox))},
+		tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/sh", Linkname: "busybox"}, tar.Header{Typeflag: tar.TypeLink, Name: "bin/stat", Linkname: "bin/busybox"})
+	i, err := mutate.AppendLayers(empty.Image, layerOf(t, layer(busybox)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := i.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f = f.DeepCopy()
+	f.OS, f.Architecture, f.Config = "linux", "amd64", v1.Config{Env: []string{"FROM=image"}, User: "4711", WorkingDir: "/srv"}
+	if i, err = mutate.ConfigFile(i, f); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// entries returns what writes an archive of some entries; the first has content.
+func entries(t *testing.T, headers ...tar.Header) func(content []byte) []byte {
+	t.Helper()
+	return func(content []byte) []byte {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for n, h := range headers {
+			if err := w.WriteHeader(&h); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 {
+				w.Write(content)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+}
+
+func layerOf(t *testing.T, b []byte) v1.Layer {
+	t.Helper()
+	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// push serves an image from a registry of the test's own.
+func push(t *testing.T, i v1.Image) string {
+	t.Helper()
+	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(s.Close)
+	reference := strings.TrimPrefix(s.URL, "http://") + "/small:1"
+	ref, err := name.ParseReference(reference)
+	if err == nil {
+		err = remote.Write(ref, i)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reference
+}
+
+// saved uploads an image as `docker save | gzip` writes it.
+func saved(t *testing.T, i v1.Image) string {
+	t.Helper()
+	tag, err := name.NewTag("small:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := tarball.Write(tag, i, z); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return uploaded(t, b.Bytes())
+}
+
+func uploaded(t *testing.T, b []byte) string {
+	t.Helper()
+	id, err := platform.client.Upload(t.Context(), bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestTemplateFromImage makes sandboxes of an image that was pulled, and of one that was brought.
+func TestTemplateFromImage(t *testing.T) {
+	i := smallImage(t)
+	for n, in := range map[string]client.TemplateCreate{
+		"pulled":  {Image: ptr(push(t, i))},
+		"brought": {Archive: ptr(saved(t, i))},
+	} {
+		t.Run(n, func(t *testing.T) {
+			in.Name, in.DiskMb = &n, ptr(96)
+			in.Env = &gen.Environment{"ABOVE": "it"}
+			wantReady(t, buildTemplate(t, in))
+			look := client.SessionCreate{Shell: ptr("busybox id -u; pwd; echo $FROM $ABOVE; stat -c %a:%h /bin/busybox; stat -c %a /tmp")}
+			runIn(t, create(t, n), look).want(t, 0, "4711\n/srv\nimage it\n4755:2\n1777\n", "")
+		})
+	}
+}
+
+// TestHostileArchiveIsRefused names the entry, and leaves nothing.
+func TestHostileArchiveIsRefused(t *testing.T) {
+	for n, h := range map[string]tar.Header{
+		"climbs":   {Typeflag: tar.TypeReg, Name: "../../etc/cron.d/evil", Mode: 0o644},
+		"links":    {Typeflag: tar.TypeSymlink, Name: "etc/shadow", Linkname: "../../../etc/shadow"},
+		"hardlink": {Typeflag: tar.TypeLink, Name: "passwd", Linkname: "../../etc/passwd"},
+	} {
+		t.Run(n, func(t *testing.T) {
+			op := buildTemplate(t, client.TemplateCreate{Name: &n, Rootfs: ptr(uploaded(t, entries(t, h)(nil)))})
+			if op.Status != gen.OperationStatusFailed || *op.Template.FailedStep != 0 || op.Error.Code != "invalid_request" || !strings.Contains(*op.Error.Detail, h.Name) {
+				t.Errorf("%+v, %+v", op.Template, op.Error)
+			}
+		})
+	}
+}
