@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
@@ -30,11 +31,16 @@ import (
 func TestSandbox(t *testing.T) {
 	r := newRig(t)
 	mini := r.template("mini")
+	t.Run("files go up and down through a daemon's death", func(t *testing.T) {
+		outer := r.t
+		r.t = t
+		defer func() { r.t = outer }()
+		filesThroughDeath(t, r, mini)
+	})
 	for _, story := range []struct {
 		name string
 		run  func(t *testing.T, r *rig, route space.Route)
 	}{
-		{"files go up and down through a daemon's death", filesThroughDeath},
 		{"what can be done with files", fileActions},
 		{"stdin goes on after a daemon's death", stdinThroughDeath},
 		{"signals, terminals and lists", liveSessions},
@@ -118,9 +124,14 @@ func stat(path string) *sandboxv1.Action {
 	return &sandboxv1.Action{Action: &sandboxv1.Action_Stat{Stat: &sandboxv1.Stat{Path: path}}}
 }
 
-// filesThroughDeath brings and fetches more than the disk's memory holds, and kills the daemon in the middle of both.
-func filesThroughDeath(t *testing.T, r *rig, route space.Route) {
-	const size = 20 << 20
+// filesThroughDeath brings and fetches a file, and kills the daemon in the middle of both.
+func filesThroughDeath(t *testing.T, r *rig, mini string) {
+	const size = 50 << 20
+	route := r.route()
+	r.order(&controlv1.EnsureExecution{
+		Route: peer.RouteMessage(route), Template: mini, Shape: &controlv1.Shape{Vcpus: 1, MemoryBytes: 128 << 20, DiskBytes: 256 << 20},
+	})
+	defer r.remove(route)
 	want := make([]byte, size)
 	rand.Read(want)
 	for name, a := range map[string]*sandboxv1.Action{"up": write("/tmp/large"), "down": read("/tmp/large")} {
