@@ -86,7 +86,7 @@ func (s *scene) lose(t *testing.T, needed bool) {
 // connect has the node say what it has.
 func (s *scene) connect(t *testing.T) {
 	t.Helper()
-	if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Facts: &record.Facts{CPUs: 1, MemoryBytes: 1 << 30}}); err != nil {
+	if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Facts: &record.Facts{CPUs: 1, MemoryBytes: 1 << 40}}); err != nil {
 		t.Fatal(err)
 	}
 }

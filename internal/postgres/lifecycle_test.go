@@ -389,7 +389,7 @@ func TestSandboxTokens(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if b, err := s.store.Bearer(t.Context(), kept.Hash); err != nil || b != (record.Bearer{Project: s.project, Sandbox: id}) {
+	if b, err := s.store.Bearer(t.Context(), kept.Hash); err != nil || b != (record.Bearer{Token: kept.ID, Project: s.project, Sandbox: id}) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if b, err := s.store.Bearer(t.Context(), revoked.Hash); err != nil || !b.Revoked {

@@ -77,7 +77,7 @@ func (s *Store) Bearer(ctx context.Context, token record.TokenHash) (record.Bear
 	var out record.Bearer
 	err := s.read(ctx, "read a sandbox token", func(ctx context.Context, q *db.Queries) error {
 		row, err := q.SandboxTokenByHash(ctx, token[:])
-		out = record.Bearer{Project: row.Project, Sandbox: row.Sandbox, Expired: row.Expired, Revoked: row.Revoked}
+		out = record.Bearer{Token: row.ID, Project: row.Project, Sandbox: row.Sandbox, Expired: row.Expired, Revoked: row.Revoked}
 		return unknownToken(err)
 	})
 	return out, err

@@ -46,13 +46,14 @@ func (s *Store) insertSession(ctx context.Context, q *db.Queries, n record.NewSe
 	}); err != nil {
 		return err
 	}
-	return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: n.Token[:], Session: n.ID, Life: n.TokenLife})
+	return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: n.Token[:], Session: n.ID, Life: n.TokenLife, IssuedBy: orNull(n.IssuedBy)})
 }
 
-// CreateAttachment stores another token of a session. The caller has checked that the session is the project's.
-func (s *Store) CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration) error {
+// CreateAttachment stores another token of a session, issued by a sandbox token or, if that's empty, by an API key. The caller has checked that
+// the session is the project's.
+func (s *Store) CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration, issuedBy string) error {
 	return s.write(ctx, "create an attachment of session "+session, func(ctx context.Context, q *db.Queries) error {
-		return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: token[:], Session: session, Life: life})
+		return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: token[:], Session: session, Life: life, IssuedBy: orNull(issuedBy)})
 	})
 }
 

@@ -361,6 +361,15 @@ func TestSessionsByToken(t *testing.T) {
 			t.Errorf("%.40s: %v", x.body, err)
 		}
 	}
+	// What a token has made ends with the token.
+	short := r.token(t, box.Id)
+	derived, err := create(short.Secret, box.Id, `{"shell":"id"}`, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.do(t, "DELETE", "/v1/sandboxes/"+box.Id+"/tokens/"+short.Token.Id, nil).want(t, 204)
+	_, err = ask(t, e.ResolveAttachment, &controlv1.ResolveAttachmentRequest{Token: derived.Attachment.Token, Session: derived.Session.Id})
+	wantCode(t, err, space.CodeUnauthenticated)
 	// What the first attach starts can then be found.
 	resolve := func(token string) (*controlv1.ResolveSessionResponse, error) {
 		return ask(t, e.data.ResolveSession, &controlv1.ResolveSessionRequest{Session: made.Session.Id, Token: token})

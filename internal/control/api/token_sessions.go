@@ -37,7 +37,7 @@ func (t TokenSessions) CreateSession(ctx context.Context, sandbox, token, idempo
 	if request.Key != "" {
 		request.Key = sandbox + "/" + request.Key
 	}
-	s, a, err := t.Sessions.Create(ctx, sessions.Caller{Project: bearer.Project, Key: token}, sandbox, readSession(&in), request)
+	s, a, err := t.Sessions.Create(ctx, sessions.Caller{Project: bearer.Project, Key: token, Token: bearer.Token}, sandbox, readSession(&in), request)
 	if err != nil {
 		return nil, err
 	}

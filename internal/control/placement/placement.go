@@ -9,7 +9,7 @@ import (
 
 const (
 	// CPUOvercommit is how many vCPUs are promised for each CPU of a node: most sandboxes wait for their agent most of the time.
-	CPUOvercommit = 32
+	CPUOvercommit = 64
 	// MemoryOvercommit is how much memory is promised for each byte of a node's: machines share their template's, and touch a part of
 	// their own. The node itself refuses a machine for which it has no memory at that moment.
 	MemoryOvercommit = 4

@@ -39,6 +39,7 @@ type NewSession struct {
 	Spec      Spec
 	Token     TokenHash
 	TokenLife time.Duration
+	IssuedBy  string // tok_…, if the holder of a sandbox token creates it; the token ends with that
 	Request   Request
 }
 
@@ -81,6 +82,7 @@ type NewSandboxToken struct {
 
 // Bearer is whom a sandbox token stands for.
 type Bearer struct {
+	Token   string // tok_…
 	Project string
 	Sandbox string
 	Expired bool

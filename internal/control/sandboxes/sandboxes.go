@@ -66,7 +66,10 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	if err != nil {
 		return "", err
 	}
-	s.bell.Ring(wake.Node(t.Node), wake.Deadlines)
+	s.bell.Ring(wake.Node(t.Node))
+	if n.Lifetime != nil {
+		s.bell.Ring(wake.Deadlines)
+	}
 	return operation, nil
 }
 

@@ -67,7 +67,7 @@ func remove(now record.Situation, operation string) (record.Change, error) {
 	switch {
 	case now.Sandbox.Desired != record.DesiredDeleted:
 		return record.Change{
-			Kind: record.DeleteSandbox, Operation: operation, Desired: record.DesiredDeleted,
+			Kind: record.DeleteSandbox, Operation: operation, Desired: record.DesiredDeleted, DropLifetime: true,
 			Supersede: space.Errorf(space.CodeConflict, "the sandbox was deleted meanwhile, by operation %s", operation),
 		}, nil
 	case now.Running != nil:

@@ -19,7 +19,7 @@ type Store interface {
 	CreateSession(ctx context.Context, n record.NewSession) (session string, err error)
 	Session(ctx context.Context, project, sandbox, id string) (record.Session, error)
 	Sessions(ctx context.Context, sandbox string, after record.Position, limit int) ([]record.Session, error)
-	CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration) error
+	CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration, issuedBy string) error
 	Attachment(ctx context.Context, token record.TokenHash) (record.Attachment, error)
 	AttachmentTarget(ctx context.Context, token record.TokenHash) (record.Target, error)
 	SandboxTokenTarget(ctx context.Context, token record.TokenHash, session string) (record.Target, error)
@@ -56,6 +56,7 @@ func New(store Store, sandboxes Sandboxes, templates Templates, bell *wake.Bell,
 type Caller struct {
 	Project string
 	Key     string // the key or token itself, from which the first attachment token is derived; never stored
+	Token   string // tok_…, of a sandbox token; empty: it's an API key
 }
 
 // Attachment is an issued token. It's shown once.
@@ -86,7 +87,7 @@ func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Crea
 	if err != nil {
 		return record.Session{}, Attachment{}, err
 	}
-	a, err := s.attachment(ctx, id, firstToken(by.Key, id))
+	a, err := s.attachment(ctx, by, id)
 	return session, a, err
 }
 
@@ -100,7 +101,7 @@ func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec 
 	}
 	id := space.NewID(space.PrefixSession)
 	return s.store.CreateSession(ctx, record.NewSession{
-		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: hash(firstToken(by.Key, id)), TokenLife: tokenLife, Request: r,
+		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: hash(firstToken(by.Key, id)), TokenLife: tokenLife, IssuedBy: by.Token, Request: r,
 	})
 }
 
@@ -168,20 +169,21 @@ func (s *Sessions) Attach(ctx context.Context, project, sandbox, id string) (Att
 	if err != nil {
 		return Attachment{}, err
 	}
-	return s.issue(ctx, id, randomToken())
+	return s.issue(ctx, id, randomToken(), "")
 }
 
 // attachment answers for a derived token. Another key of the project that repeats the request derives another token, which is issued.
-func (s *Sessions) attachment(ctx context.Context, session, token string) (Attachment, error) {
+func (s *Sessions) attachment(ctx context.Context, by Caller, session string) (Attachment, error) {
+	token := firstToken(by.Key, session)
 	a, err := s.store.Attachment(ctx, hash(token))
 	if space.CodeOf(err) == space.CodeNotFound {
-		return s.issue(ctx, session, token)
+		return s.issue(ctx, session, token, by.Token)
 	}
 	return Attachment{Token: token, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
 }
 
-func (s *Sessions) issue(ctx context.Context, session, token string) (Attachment, error) {
-	if err := s.store.CreateAttachment(ctx, session, hash(token), tokenLife); err != nil {
+func (s *Sessions) issue(ctx context.Context, session, token, issuedBy string) (Attachment, error) {
+	if err := s.store.CreateAttachment(ctx, session, hash(token), tokenLife, issuedBy); err != nil {
 		return Attachment{}, err
 	}
 	a, err := s.store.Attachment(ctx, hash(token))

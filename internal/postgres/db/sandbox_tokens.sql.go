@@ -130,11 +130,12 @@ func (q *Queries) SandboxToken(ctx context.Context, arg SandboxTokenParams) (San
 }
 
 const sandboxTokenByHash = `-- name: SandboxTokenByHash :one
-SELECT k.sandbox, s.project, (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked
+SELECT k.id, k.sandbox, s.project, (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked
 FROM sandbox_tokens k JOIN sandboxes s ON s.id = k.sandbox WHERE k.token_hash = $1
 `
 
 type SandboxTokenByHashRow struct {
+	ID      string
 	Sandbox string
 	Project string
 	Expired bool
@@ -145,6 +146,7 @@ func (q *Queries) SandboxTokenByHash(ctx context.Context, tokenHash []byte) (San
 	row := q.db.QueryRow(ctx, sandboxTokenByHash, tokenHash)
 	var i SandboxTokenByHashRow
 	err := row.Scan(
+		&i.ID,
 		&i.Sandbox,
 		&i.Project,
 		&i.Expired,

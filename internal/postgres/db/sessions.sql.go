@@ -27,10 +27,12 @@ func (q *Queries) Attachment(ctx context.Context, tokenHash []byte) (AttachmentR
 }
 
 const attachmentTarget = `-- name: AttachmentTarget :one
-SELECT a.token_hash, a.expires_at, (a.expires_at <= now())::boolean AS expired, (a.revoked_at IS NOT NULL)::boolean AS revoked,
+SELECT a.token_hash, a.expires_at, (a.expires_at <= now() OR coalesce(k.expires_at <= now(), false))::boolean AS expired,
+    (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL)::boolean AS revoked,
     x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
     s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
 FROM attachments a
+LEFT JOIN sandbox_tokens k ON k.id = a.issued_by
 JOIN sessions x ON x.id = a.session
 JOIN sandboxes s ON s.id = x.sandbox
 JOIN executions e ON e.id = s.execution
@@ -67,6 +69,7 @@ type AttachmentTargetRow struct {
 }
 
 // Everything that the resolution of a token is decided by, and the session to run.
+// A token that was issued to the holder of a sandbox token is good for no longer than that.
 func (q *Queries) AttachmentTarget(ctx context.Context, tokenHash []byte) (AttachmentTargetRow, error) {
 	row := q.db.QueryRow(ctx, attachmentTarget, tokenHash)
 	var i AttachmentTargetRow
@@ -132,17 +135,23 @@ func (q *Queries) FixSession(ctx context.Context, arg FixSessionParams) (int64, 
 }
 
 const insertAttachment = `-- name: InsertAttachment :exec
-INSERT INTO attachments (token_hash, session, expires_at) VALUES ($1, $2, now() + $3::interval)
+INSERT INTO attachments (token_hash, session, expires_at, issued_by) VALUES ($1, $2, now() + $3::interval, $4)
 `
 
 type InsertAttachmentParams struct {
 	TokenHash []byte
 	Session   string
 	Life      time.Duration
+	IssuedBy  *string
 }
 
 func (q *Queries) InsertAttachment(ctx context.Context, arg InsertAttachmentParams) error {
-	_, err := q.db.Exec(ctx, insertAttachment, arg.TokenHash, arg.Session, arg.Life)
+	_, err := q.db.Exec(ctx, insertAttachment,
+		arg.TokenHash,
+		arg.Session,
+		arg.Life,
+		arg.IssuedBy,
+	)
 	return err
 }
 

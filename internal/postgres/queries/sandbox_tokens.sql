@@ -22,7 +22,7 @@ UPDATE sandbox_tokens k SET revoked_at = coalesce(k.revoked_at, now()) FROM sand
 WHERE s.id = k.sandbox AND s.project = @project AND k.sandbox = @sandbox AND k.id = @id;
 
 -- name: SandboxTokenByHash :one
-SELECT k.sandbox, s.project, (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked
+SELECT k.id, k.sandbox, s.project, (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked
 FROM sandbox_tokens k JOIN sandboxes s ON s.id = k.sandbox WHERE k.token_hash = @token_hash;
 
 -- name: SandboxTokenTarget :one

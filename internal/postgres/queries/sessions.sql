@@ -3,7 +3,7 @@ INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin,
 VALUES (@id, @sandbox, @argv, @cwd, @run_as, @secret_sealed, @open_stdin, @tty_rows, @tty_cols, @timeout_seconds);
 
 -- name: InsertAttachment :exec
-INSERT INTO attachments (token_hash, session, expires_at) VALUES (@token_hash, @session, now() + @life::interval);
+INSERT INTO attachments (token_hash, session, expires_at, issued_by) VALUES (@token_hash, @session, now() + @life::interval, sqlc.narg('issued_by'));
 
 -- name: CountSessions :one
 SELECT count(*) FROM sessions WHERE sandbox = @sandbox;
@@ -27,10 +27,13 @@ SELECT session, expires_at FROM attachments WHERE token_hash = @token_hash;
 
 -- name: AttachmentTarget :one
 -- Everything that the resolution of a token is decided by, and the session to run.
-SELECT a.token_hash, a.expires_at, (a.expires_at <= now())::boolean AS expired, (a.revoked_at IS NOT NULL)::boolean AS revoked,
+-- A token that was issued to the holder of a sandbox token is good for no longer than that.
+SELECT a.token_hash, a.expires_at, (a.expires_at <= now() OR coalesce(k.expires_at <= now(), false))::boolean AS expired,
+    (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL)::boolean AS revoked,
     x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
     s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
 FROM attachments a
+LEFT JOIN sandbox_tokens k ON k.id = a.issued_by
 JOIN sessions x ON x.id = a.session
 JOIN sandboxes s ON s.id = x.sandbox
 JOIN executions e ON e.id = s.execution
