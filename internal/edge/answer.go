@@ -7,21 +7,19 @@ import (
 	"time"
 )
 
-// Limits of what one client may take its time for.
-const (
-	progressTime = 60 * time.Second // for a piece of a body, in either direction
-	answerTime   = 30 * time.Second // for an answer that isn't a stream
-)
+// answerTime is what a client has for an answer that isn't a stream, and for a body of JSON.
+const answerTime = 30 * time.Second
 
 // answer is what a client gets. It knows whether it has begun, and gives each piece its own time to be taken.
 type answer struct {
 	http.ResponseWriter
-	flow  *http.ResponseController
-	begun bool
+	flow     *http.ResponseController
+	progress time.Duration // for a piece of a body, in either direction
+	begun    bool
 }
 
-func newAnswer(w http.ResponseWriter) *answer {
-	return &answer{ResponseWriter: w, flow: http.NewResponseController(w)}
+func newAnswer(w http.ResponseWriter, t timing) *answer {
+	return &answer{ResponseWriter: w, flow: http.NewResponseController(w), progress: t.progress}
 }
 
 // Unwrap is for http.ResponseController and for who takes the connection over.
@@ -42,9 +40,9 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// piece writes a part of a body, for which the client has progressTime.
+// piece writes a part of a body, for which the client has the time of progress.
 func (a *answer) piece(b []byte) error {
-	if err := a.flow.SetWriteDeadline(time.Now().Add(progressTime)); err != nil {
+	if err := a.flow.SetWriteDeadline(time.Now().Add(a.progress)); err != nil {
 		return fmt.Errorf("limit the time for a piece: %w", err)
 	}
 	if _, err := a.Write(b); err != nil {

@@ -22,7 +22,7 @@ const (
 	pieceBytes     = 32 << 10 // of an upload in one message
 )
 
-// body reads a request's body piece by piece. A client that brings too little in progressTime is given up.
+// body reads a request's body piece by piece. A client that brings too little in the time of progress is given up.
 type body struct {
 	w    *answer
 	from io.Reader
@@ -36,7 +36,7 @@ func newBody(w *answer, r *request, live bool) *body {
 
 // next returns the next piece, which is good until the one after it; last says that the body ends with it.
 func (b *body) next() (piece []byte, last bool, err error) {
-	b.w.flow.SetReadDeadline(time.Now().Add(progressTime))
+	b.w.flow.SetReadDeadline(time.Now().Add(b.w.progress))
 	n, err := fill(b.from, b.buf, b.least())
 	switch {
 	case err == nil:
@@ -45,7 +45,7 @@ func (b *body) next() (piece []byte, last bool, err error) {
 		b.w.flow.SetReadDeadline(time.Time{}) // the server itself reads on, to learn that the client leaves
 		return b.buf[:n], true, nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, false, space.Errorf(space.CodeTimeout, "the body brought less than %d bytes in %s", b.least(), progressTime)
+		return nil, false, space.Errorf(space.CodeTimeout, "the body brought less than %d bytes in %s", b.least(), b.w.progress)
 	}
 	return nil, false, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
 }

@@ -194,6 +194,9 @@ func (e *Edge) writeFile(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
+	if _, asked := r.query["mode"]; asked && r.material == signedURL {
+		return space.FieldErrorf("mode", "isn't part of what was signed")
+	}
 	write := &sandboxv1.Write{Path: path, Mode: mode, SizeHint: uint64(max(r.ContentLength, 0))}
 	m, err := e.bring(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_Write{Write: write}})
 	if err != nil {

@@ -100,9 +100,13 @@ type timing struct {
 	keepAlive time.Duration // of silence, before a comment is sent
 	slow      time.Duration // for a client to take an event, before it's told to come back later
 	grace     time.Duration // beyond slow, for the event and the farewell to get through
+	progress  time.Duration // for a client to take or bring a piece of a body
 }
 
-var usualTiming = timing{resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second, slow: 20 * time.Second, grace: 5 * time.Second}
+var usualTiming = timing{
+	resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second,
+	slow: 20 * time.Second, grace: 5 * time.Second, progress: 60 * time.Second,
+}
 
 // New returns an Edge.
 func New(c Config) *Edge {

@@ -2,6 +2,8 @@ package edge
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -61,66 +63,90 @@ func (in *input) tell(ctx context.Context, a *sandboxv1.Action) error {
 	return err
 }
 
+// line is an open call that appends to the session's input. Its answer is awaited beside, so that a refusal is heard when it comes. The zero
+// line is none.
+type line struct {
+	*call
+	answers <-chan heard
+}
+
 // send says how much standard input the session has, and then brings what comes, until its context ends.
 func (in *input) send(ctx context.Context) {
-	if m, err := in.bring(ctx, false); err == nil {
-		in.socket.tell(event{name: "stdin", data: map[string]any{"received": m.GetReceived()}})
+	if n, err := in.bring(ctx, false); err == nil {
+		in.socket.tell(event{name: "stdin", data: map[string]any{"received": n}})
 	}
-	var c *call // open while there is input, nil before the first and after an end
-	defer func() {
-		if c != nil {
-			c.close()
-		}
-	}()
+	var l line
+	defer func() { l.drop() }()
 	for {
+		var err error
 		select {
 		case f := <-in.queue:
-			var err error
-			if c, err = in.next(ctx, c, f); err != nil && ctx.Err() == nil {
-				in.socket.problem(err)
-			}
+			l, err = in.next(ctx, l, f)
+		case h := <-l.answers:
+			err = h.err
+			l.drop()
+			l = line{}
 		case <-ctx.Done():
 			return
 		}
+		if err != nil && ctx.Err() == nil {
+			in.socket.problem(err)
+		}
 	}
 }
 
-// next brings one message in a call that goes on, or ends the input.
-func (in *input) next(ctx context.Context, c *call, f frame) (*call, error) {
+// next brings one message on a line that stays open, or ends the input.
+func (in *input) next(ctx context.Context, l line, f frame) (line, error) {
 	if !f.closeStdin {
-		if c == nil {
-			c = in.open(ctx, false)
+		if l.call == nil {
+			l = in.open(ctx, false)
 		}
-		if c.send(f.stdin, false) == nil {
-			return c, nil
-		}
-		_, err := c.answer()
-		c.close()
-		return nil, err
+		l.call.send(f.stdin, false) // if the call is over, its answer says why
+		return l, nil
 	}
-	if c != nil {
-		c.send(nil, true)
-		_, err := c.answer()
-		c.close()
-		if err != nil {
-			return nil, err
+	if l.call != nil {
+		if _, err := l.finish(); err != nil {
+			return line{}, err
 		}
 	}
 	_, err := in.bring(ctx, true)
-	return nil, err
+	return line{}, err
 }
 
-// bring makes a call without bytes, which may end the input, and returns its answer.
-func (in *input) bring(ctx context.Context, last bool) (*sandboxv1.CallResponse, error) {
-	c := in.open(ctx, last)
-	defer c.close()
-	c.send(nil, true)
-	return c.answer()
+// bring makes a call without bytes, which may end the input, and returns how much the session has.
+func (in *input) bring(ctx context.Context, last bool) (received uint64, err error) {
+	l := in.open(ctx, last)
+	return l.finish()
 }
 
 // open begins a call that appends to the session's input, for as long as that takes.
-func (in *input) open(ctx context.Context, last bool) *call {
+func (in *input) open(ctx context.Context, last bool) line {
 	c := in.target.start(ctx, &sandboxv1.Action{Action: &sandboxv1.Action_Stdin{Stdin: &sandboxv1.Stdin{Session: in.session, Append: true, Close: last}}})
 	c.patience = 0
-	return c
+	return line{c, c.listen()}
+}
+
+// finish ends a line when all that was sent has arrived, and returns how much the session has.
+func (l line) finish() (received uint64, err error) {
+	defer l.drop()
+	l.call.send(nil, true)
+	l.stream.CloseRequest()
+	h, there := <-l.answers
+	switch {
+	case !there:
+		return 0, l.reason(context.Cause(l.ctx))
+	case errors.Is(h.err, io.EOF):
+		return 0, space.Errorf(space.CodeInternal, "the sandbox didn't answer")
+	}
+	return h.m.GetReceived(), h.err
+}
+
+// drop ends a line as it is, and returns when nobody waits for its answer any more.
+func (l line) drop() {
+	if l.call == nil {
+		return
+	}
+	l.call.close()
+	for range l.answers {
+	}
 }

@@ -85,7 +85,7 @@ func (e *Edge) serve(o operation, w *answer, r *http.Request) error {
 // handle is an operation as a handler: an error becomes a problem, or cuts the connection when the answer has begun already.
 func (e *Edge) handle(o operation) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		w := newAnswer(rw)
+		w := newAnswer(rw, e.timing)
 		err := e.serve(o, w, r)
 		if err == nil {
 			return

@@ -73,7 +73,7 @@ func (r controlSide) ResolveAttachment(_ context.Context, req *connect.Request[c
 			return nil, peer.ToConnect(err)
 		}
 	}
-	if req.Msg.GetToken() != r.token {
+	if req.Msg.GetToken() != r.token && req.Msg.GetToken() != r.box {
 		return nil, peer.ToConnect(space.Errorf(space.CodeUnauthenticated, "the attachment token isn't valid"))
 	}
 	return connect.NewResponse(&controlv1.ResolveAttachmentResponse{

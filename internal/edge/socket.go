@@ -16,6 +16,7 @@ type socket struct {
 	timing timing
 	last   event       // that was sent
 	paused atomic.Bool // nothing is read, because the session takes no input right now
+	gone   atomic.Bool // the client has left
 }
 
 func (s *socket) begin() error { return nil }
@@ -62,6 +63,7 @@ func (s *socket) problem(err error) { s.tell(event{name: "error", data: problem(
 
 // read hands on what the client sends, until it leaves or breaks the protocol.
 func (s *socket) read(ctx context.Context, in *input) {
+	defer s.gone.Store(true)
 	for {
 		kind, b, err := s.conn.Read(context.Background())
 		if err != nil {
@@ -92,6 +94,7 @@ func (s *socket) ping(ctx context.Context, gone func()) {
 			return
 		}
 		if !s.paused.Load() && !s.answers() && !s.paused.Load() {
+			s.gone.Store(true)
 			gone()
 			return
 		}
@@ -107,8 +110,8 @@ func (s *socket) answers() bool {
 // goodbye closes the connection in the way of its last event.
 func (s *socket) goodbye() {
 	switch {
-	case !s.last.last:
-		return // the client isn't there
+	case !s.last.last || s.gone.Load():
+		return
 	case s.last.name != "ended":
 		s.conn.Close(websocket.StatusNormalClosure, s.last.name)
 	case s.last.data.(map[string]any)["reason"] == reasonShuttingDown:
