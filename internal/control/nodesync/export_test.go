@@ -45,3 +45,15 @@ func ReadReport(t *testing.T, node, state, text string, epoch uint64) {
 		}
 	}
 }
+
+// Figures is what is kept of figures.
+type Figures struct{ f figures }
+
+// NewFigures keeps none yet.
+func NewFigures() *Figures { return &Figures{} }
+
+// Take keeps what a report brings.
+func (f *Figures) Take(r Report) { f.f.take(r) }
+
+// Len is of how many executions there are figures.
+func (f *Figures) Len() int { return len(f.f.last) }

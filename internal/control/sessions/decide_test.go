@@ -18,28 +18,34 @@ func TestDecide(t *testing.T) {
 				ID:        rapid.SampledFrom([]string{"ses_1", "ses_2"}).Draw(t, "token's session"),
 				Execution: rapid.SampledFrom([]string{"", "exe_1", "exe_2"}).Draw(t, "session's execution"),
 			},
-			Sandbox: "sbx_1", Desired: rapid.SampledFrom([]record.Desired{record.DesiredRunning, record.DesiredDeleted}).Draw(t, "desired"),
+			Sandbox: "sbx_1", Desired: rapid.SampledFrom([]record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted}).Draw(t, "desired"),
 			Execution: record.Execution{Route: space.Route{Execution: current}, Observed: rapid.SampledFrom([]space.ExecutionState{
-				space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionLost, space.ExecutionGone,
+				space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionStopped, space.ExecutionLost, space.ExecutionGone,
 			}).Draw(t, "observed")},
 			Expired: rapid.Bool().Draw(t, "expired"), Revoked: rapid.Bool().Draw(t, "revoked"),
 		}
+		if rapid.Bool().Draw(t, "from a disk") {
+			target.Execution.DiskOf = "exe_0"
+		}
 		next, err := decide(target, "ses_1")
 		fresh := !target.Expired && !target.Revoked && target.Session.ID == "ses_1"
-		runs := target.Desired == record.DesiredRunning && target.Execution.Observed == space.ExecutionRunning
-		starts := target.Desired == record.DesiredRunning && target.Execution.Observed == space.ExecutionPending
+		wanted, observed := target.Desired == record.DesiredRunning, target.Execution.Observed
+		stays := target.Desired != record.DesiredDeleted
 		unfixed, same := target.Session.Execution == "", target.Session.Execution == current
+		here := fresh && stays && (unfixed || same)
 		for _, rule := range []struct {
 			name string
 			want bool
 			got  bool
 		}{
-			{"opens", fresh && runs && same, next == stepOpen},
-			{"fixes", fresh && runs && unfixed, next == stepFix},
-			{"waits", fresh && starts && (unfixed || same), next == stepWait},
+			{"opens what runs, to its last moment", here && same && observed == space.ExecutionRunning, next == stepOpen},
+			{"begins nothing in what is to stop", here && unfixed && wanted && observed == space.ExecutionRunning, next == stepFix},
+			{"waits", here && observed == space.ExecutionPending, next == stepWait},
+			{"a stop has ended what had begun", here && same && observed == space.ExecutionStopped || fresh && !unfixed && !same, space.CodeOf(err) == space.CodeSessionLost},
+			{"what hasn't begun can after a start", here && (unfixed && (observed == space.ExecutionStopped || observed == space.ExecutionRunning && !wanted) || observed == space.ExecutionFailed && target.Execution.DiskOf != ""),
+				space.CodeOf(err) == space.CodeConflict},
 			{"another session's token is refused", !target.Revoked && target.Session.ID != "ses_1", space.CodeOf(err) == space.CodeForbidden},
 			{"a revoked token isn't known", target.Revoked, space.CodeOf(err) == space.CodeUnauthenticated},
-			{"another execution's session is lost", fresh && !unfixed && !same, space.CodeOf(err) == space.CodeSessionLost},
 			{"an error or a step", true, (err == nil) != (next == 0)},
 		} {
 			if rule.want != rule.got {
