@@ -24,10 +24,20 @@ func (t *table) hear(m *hostv1.WatchResponse) error {
 		t.host = old
 		return err
 	}
-	if c.empty() && !h.sameBesides(old) {
+	if c.empty() && (!h.sameBesides(old) || h.firstFigures(old)) {
 		t.announce()
 	}
 	return nil
+}
+
+// firstFigures reports whether a message has figures of an execution that had none before. Later ones wait for the next report.
+func (h *hostStatus) firstFigures(o *hostStatus) bool {
+	for id, s := range h.listed {
+		if s.Usage != nil && (o == nil || o.listed[id].Usage == nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // observed is what a message changes in the records. mu is held.

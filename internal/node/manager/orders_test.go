@@ -148,6 +148,8 @@ func TestUsageIsFreshOrAbsent(t *testing.T) {
 		}
 		return nil
 	}
+	tell(time.Now(), 0.5)
+	r.control.until(t, "the first figures", func() bool { return reported(r.control.last, e.Execution).GetUsage().GetCpuSeconds() == 0.5 })
 	before := r.manager.table.report().version
 	tell(time.Now(), 1)
 	r.host.until(t, "figures in a report", func() bool {
