@@ -329,8 +329,11 @@ func TestMetrics(t *testing.T) {
 				r.node.executions[route] = e
 			}
 		})
-		for _, _, ok := r.node.sync.Figures(r.route(t, box.Id)); !ok || r.at(t, box.Id) != f.At; _, _, ok = r.node.sync.Figures(r.route(t, box.Id)) {
-			r.do(t, "GET", "/v1/node", nil).want(t, 200) // it's told within moments
+		for deadline := time.Now().Add(20 * time.Second); r.at(t, box.Id) != f.At; {
+			if time.Now().After(deadline) {
+				t.Fatal("the figures haven't come")
+			}
+			r.do(t, "GET", "/v1/node", nil).want(t, 200) // takes a moment, in which the node calls
 		}
 	}
 	report(record.Figures{At: at, CPUSeconds: 10, MemoryBytes: 1, DiskBytes: 2, ReceivedBytes: 3, SentBytes: 4})
@@ -360,6 +363,7 @@ func (r *rig) route(t *testing.T, sandbox string) space.Route {
 	return space.Route{}
 }
 
+// at is when the newest figures of a sandbox are from.
 func (r *rig) at(t *testing.T, sandbox string) time.Time {
 	f, _, _ := r.node.sync.Figures(r.route(t, sandbox))
 	return f.At
