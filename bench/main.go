@@ -165,8 +165,13 @@ func (r *run) bare(ctx context.Context, line bool) (lives, error) {
 	if err != nil {
 		return lives{}, err
 	}
+	// A template's directory is its id and something that tells its makings apart; there is one while nothing is being made anew.
+	dirs, err := filepath.Glob(filepath.Join(r.inst.Volume(), "templates", space.HostLabel(t.Id)+"-*"))
+	if err != nil || len(dirs) != 1 {
+		return lives{}, fmt.Errorf("the snapshot of template %s: found %d: %v", t.Id, len(dirs), err)
+	}
 	cmd := exec.CommandContext(ctx, "build/bare", "-rounds", "1", "-execs", fmt.Sprint(r.execs), fmt.Sprintf("-line=%t", line),
-		"-snapshot", filepath.Join(r.inst.Volume(), "templates", space.HostLabel(t.Id)), "-scratch", r.inst.Volume())
+		"-snapshot", dirs[0], "-scratch", r.inst.Volume())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
