@@ -33,7 +33,8 @@ type execution struct {
 	attached chan struct{} // closed when the machine was found again, or found gone
 	gone     chan struct{} // closed when nothing is left
 
-	lent sync.RWMutex // held for reading by those who clone the disk
+	lent  sync.RWMutex  // held for reading by those who clone the disk
+	calls chan struct{} // held by those who call the guest
 
 	// owned by own's goroutine
 	machine vmm.Machine // nil while there is none
@@ -50,7 +51,7 @@ func (t *Table) newExecution(dir string, r record) *execution {
 		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
 		log:     slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox),
 		removal: make(chan struct{}), stopping: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{}),
-		meter: meter{turn: make(chan struct{}, 1)}, freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
+		meter: meter{turn: make(chan struct{}, 1)}, calls: make(chan struct{}, maxCalls), freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
 	}
 	e.announce(r.State)
 	if r.Stopping {
@@ -77,8 +78,11 @@ func (e *execution) own(ctx context.Context) {
 	defer e.letGo()
 	e.until(ctx, e.live, e.stopping, e.removal)
 	signal(e.attached)
-	if isSignalled(e.stopping) {
+	select {
+	case <-e.stopping:
 		e.until(ctx, e.halt, e.removal)
+	case <-e.removal:
+	case <-ctx.Done():
 	}
 	select {
 	case <-e.removal:
@@ -174,7 +178,7 @@ func (e *execution) change(f func(r *record)) error {
 // become changes the state. What has happened has happened, so the state holds even if it can't be written.
 func (e *execution) become(s space.ExecutionState, why *problem) {
 	e.mu.Lock()
-	e.rec.State, e.rec.Since, e.rec.Error = s, time.Now(), why
+	e.rec.State, e.rec.Since, e.rec.Error, e.rec.Stopping = s, time.Now(), why, false
 	err := os.MkdirAll(e.dir, 0o700) // it may have failed before anything was reserved
 	if err == nil {
 		err = e.rec.write(e.dir)

@@ -75,7 +75,7 @@ func TestLifeOfAnExecution(t *testing.T) {
 	if a.next(t).GetStarted() == nil || string(a.next(t).GetOutput().GetData()) != "hello" || a.next(t).GetExit() == nil {
 		t.Fatal("the session went wrong")
 	}
-	if got, want := r.running()[0].name, "sbx-"+space.HostLabel(o.Route.Sandbox); got != want {
+	if got, want := r.running()[0].name.Load(), "sbx-"+space.HostLabel(o.Route.Sandbox); got != want {
 		t.Errorf("the guest's name is %q, want %q", got, want)
 	}
 	remove(t, table, o.Route)

@@ -9,10 +9,11 @@ import (
 	"github.com/space-platform/space/api/link"
 )
 
-// How long a call waits for the guest.
+// How long a call waits for the guest, and how many there are.
 const (
-	linkTimeout = 20 * time.Second // to be reachable
+	linkTimeout = 20 * time.Second // for its turn, and for the guest to be reachable
 	lossTime    = 2 * time.Second  // after its link broke, to see whether its machine is gone
+	maxCalls    = 40               // at one time: a link's streams are for the sessions above all
 )
 
 // Guest calls f with a link to the guest of an execution that runs. When the link breaks meanwhile, the error is execution_lost if the machine
@@ -22,10 +23,11 @@ func (t *Table) Guest(ctx context.Context, r space.Route, f func(*link.Link) err
 	if err != nil {
 		return err
 	}
-	l, err := e.reach(ctx)
+	l, done, err := e.reach(ctx)
 	if err != nil {
 		return err
 	}
+	defer done()
 	err = f(l)
 	if err == nil || !isSignalled(l.Done()) || errors.As(err, new(*space.Error)) {
 		return err
@@ -33,25 +35,32 @@ func (t *Table) Guest(ctx context.Context, r space.Route, f func(*link.Link) err
 	return e.explain(err)
 }
 
-// reach returns the link to the guest once there is one.
-func (e *execution) reach(ctx context.Context) (*link.Link, error) {
+// reach returns the link to the guest once there is one and it's the caller's turn, who calls done.
+func (e *execution) reach(ctx context.Context) (_ *link.Link, done func(), err error) {
 	sessions, err := e.openSessions()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if isSignalled(e.ended) {
-		return nil, e.endError()
+		return nil, nil, e.endError()
 	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
-	l, err := sessions.Link(ctx)
-	switch {
-	case err == nil:
-		return l, nil
-	case isSignalled(e.ended):
-		return nil, e.endError()
+	select {
+	case e.calls <- struct{}{}:
+		done = func() { <-e.calls }
+	case <-ctx.Done():
+		return nil, nil, space.Errorf(space.CodeUnavailable, "%d calls are at work in the sandbox; try again", maxCalls)
 	}
-	return nil, space.Errorf(space.CodeUnavailable, "the sandbox's guest can't be reached right now; try again: %w", err)
+	l, err := sessions.Link(ctx)
+	if err == nil {
+		return l, done, nil
+	}
+	done()
+	if isSignalled(e.ended) {
+		return nil, nil, e.endError()
+	}
+	return nil, nil, space.Errorf(space.CodeUnavailable, "the sandbox's guest can't be reached right now; try again: %w", err)
 }
 
 // explain says what a broken link means.

@@ -18,10 +18,10 @@ const freeTimeout = 30 * time.Second
 
 // finishEnding frees what an execution holds that has ended, until that's done or ctx ends.
 func (e *execution) finishEnding(ctx context.Context) {
-	signal(e.attached)
 	if err := e.readEnded(); err != nil {
 		e.log.Error("can't read the sessions of an ended execution", "err", err)
 	}
+	signal(e.attached)
 	if !e.insist(ctx, "free what an ended execution holds", e.free) || !e.insist(ctx, "write out an ended execution's disk", e.syncDisk) {
 		return
 	}

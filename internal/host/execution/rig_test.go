@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,8 +245,8 @@ type testMachine struct {
 	uid  int
 	once sync.Once
 	done chan struct{}
-	port *port  // nil until somebody dials; guarded by rig.mu
-	name string // that the guest was given; guarded by rig.mu
+	port *port        // nil until somebody dials; guarded by rig.mu
+	name atomic.Value // string: that the guest was given
 }
 
 func (m *testMachine) die() { m.once.Do(func() { close(m.done) }) }
@@ -305,9 +306,7 @@ func (m *testMachine) boot() {
 }
 
 func (m *testMachine) adopt(s link.Sync) error {
-	m.rig.mu.Lock()
-	defer m.rig.mu.Unlock()
-	m.name = s.Hostname
+	m.name.Store(s.Hostname) // without the rig's lock, which a dialer holds that waits for this goroutine
 	return nil
 }
 

@@ -213,7 +213,7 @@ func TestStopIsFinishedByTheNextDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec.State = space.ExecutionRunning
+	rec.State, rec.Stopping = space.ExecutionRunning, true
 	if err := rec.write(r.path(o, "")); err != nil {
 		t.Fatal(err)
 	}

@@ -45,6 +45,9 @@ func Relay(ctx context.Context, l *link.Link, a *sandboxv1.Action, c Caller) err
 		return err
 	}
 	st, err := l.Open(ctx, first)
+	if errors.Is(err, link.ErrTooMany) {
+		return space.Errorf(space.CodeUnavailable, "the sandbox is busy with as many calls and sessions as it takes; try again: %w", err)
+	}
 	if err != nil {
 		return fmt.Errorf("reach the guest's files: %w", err)
 	}
