@@ -44,31 +44,11 @@ type follower struct {
 var errStop = errors.New("stop")
 
 func (f *follower) follow(ctx context.Context, yield func(Event) bool) error {
-	pause := attachFirst
-	for failures := 0; ; {
+	return persist(ctx, func(ctx context.Context) (bool, error) {
 		before := f.log
 		err := f.connect(ctx, yield)
-		switch {
-		case errors.Is(err, errStop):
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !mendable(err):
-			return err
-		case f.log != before:
-			failures, pause = 0, attachFirst
-		}
-		if failures++; failures == attachMost {
-			return err
-		}
-		if err := wait(ctx, jitter(pause)); err != nil {
-			return err
-		}
-		pause = min(2*pause, attachLongest)
-		if err := f.renew(ctx, err); err != nil {
-			return err
-		}
-	}
+		return f.log != before, err
+	}, f.renew)
 }
 
 // connect reads one connection to its end.

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -47,28 +46,11 @@ type feed struct {
 }
 
 func (f *feed) follow(ctx context.Context, yield func(LifecycleEvent) bool) error {
-	pause := attachFirst
-	for failures := 0; ; {
+	return persist(ctx, func(ctx context.Context) (bool, error) {
 		before := f.after
 		err := f.connect(ctx, yield)
-		switch {
-		case errors.Is(err, errStop):
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case !mendable(err):
-			return err
-		case f.after != before:
-			failures, pause = 0, attachFirst
-		}
-		if failures++; failures == attachMost {
-			return err
-		}
-		if err := wait(ctx, jitter(pause)); err != nil {
-			return err
-		}
-		pause = min(2*pause, attachLongest)
-	}
+		return f.after != before, err
+	}, nil)
 }
 
 func (f *feed) connect(ctx context.Context, yield func(LifecycleEvent) bool) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"net/http"
 	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
@@ -50,19 +51,15 @@ func (c *Client) GetSandbox(ctx context.Context, id string) (Sandbox, error) {
 
 // ListSandboxes returns the project's sandboxes, newest first, a page at a time behind the scenes. An error ends the list.
 func (c *Client) ListSandboxes(ctx context.Context) iter.Seq2[Sandbox, error] {
+	all := pages(func(cursor *string) (*http.Response, error) {
+		return c.api.ListSandboxes(ctx, &gen.ListSandboxesParams{Cursor: cursor})
+	}, func(p gen.SandboxPage) ([]Sandbox, *string) { return p.Items, p.NextCursor })
 	return func(yield func(Sandbox, error) bool) {
-		for cursor := (*string)(nil); ; {
-			page, err := decode[gen.SandboxPage](c.api.ListSandboxes(ctx, &gen.ListSandboxesParams{Cursor: cursor}))
+		for s, err := range all {
 			if err != nil {
-				yield(Sandbox{}, fmt.Errorf("list sandboxes: %w", err))
-				return
+				err = fmt.Errorf("list sandboxes: %w", err)
 			}
-			for _, s := range page.Items {
-				if !yield(s, nil) {
-					return
-				}
-			}
-			if cursor = page.NextCursor; cursor == nil {
+			if !yield(s, err) {
 				return
 			}
 		}
