@@ -1,13 +1,13 @@
 package template
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/sparse"
 )
 
 // sealedShare is how much of the machine's memory templates may keep: a sixteenth. One that finds no room is cloned for each machine.
@@ -27,7 +27,7 @@ func sealMemory(path string) (*os.File, error) {
 		return nil, fmt.Errorf("share a template's memory: %w", err)
 	}
 	dst := os.NewFile(uintptr(fd), "memfd:template")
-	err = copyData(src, dst)
+	err = sparse.Copy(dst, src)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	}
@@ -36,33 +36,6 @@ func sealMemory(path string) (*os.File, error) {
 		return nil, fmt.Errorf("share a template's memory: %w", err)
 	}
 	return dst, nil
-}
-
-// copyData copies a file without its holes.
-func copyData(src, dst *os.File) error {
-	size, err := src.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	if err := dst.Truncate(size); err != nil {
-		return err
-	}
-	for at := int64(0); at < size; {
-		start, err := src.Seek(at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return nil // a hole up to the end
-		}
-		if err != nil {
-			return err
-		}
-		if at, err = src.Seek(start, unix.SEEK_HOLE); err != nil {
-			return err
-		}
-		if _, err := io.Copy(io.NewOffsetWriter(dst, start), io.NewSectionReader(src, start, at-start)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // share makes a snapshot's memory shared, if the driver can use that and there is room. The store's mu isn't held.

@@ -5,13 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/sparse"
 )
 
 // blockBytes is the unit in which zeroes are found: a page of a guest.
@@ -52,24 +53,7 @@ type sealer struct {
 
 // extents goes through the parts of the file that aren't holes.
 func (s *sealer) extents(size int64) error {
-	for at := int64(0); at < size; {
-		start, err := unix.Seek(int(s.file.Fd()), at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return nil // a hole up to the end
-		}
-		if err != nil {
-			return err
-		}
-		end, err := unix.Seek(int(s.file.Fd()), start, unix.SEEK_HOLE)
-		if err != nil {
-			return err
-		}
-		if err := s.extent(start/blockBytes*blockBytes, end); err != nil {
-			return err
-		}
-		at = end
-	}
-	return nil
+	return sparse.Data(s.file, size, func(start, end int64) error { return s.extent(start/blockBytes*blockBytes, end) })
 }
 
 func (s *sealer) extent(start, end int64) error {

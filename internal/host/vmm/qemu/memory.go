@@ -2,12 +2,13 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/sparse"
 )
 
 // memoryFile is the file behind a machine's memory. The inode finds its mapping even when the file was renamed or removed since.
@@ -64,22 +65,7 @@ func copyWhole(ctx context.Context, src, to *os.File, bytes int64) error {
 	if unix.IoctlFileClone(int(to.Fd()), int(src.Fd())) == nil {
 		return nil
 	}
-	for at := int64(0); at < bytes; {
-		start, err := src.Seek(at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return nil // a hole up to the end
-		}
-		if err != nil {
-			return err
-		}
-		if at, err = src.Seek(start, unix.SEEK_HOLE); err != nil {
-			return err
-		}
-		if err := copyPart(ctx, src, to, start, at); err != nil {
-			return err
-		}
-	}
-	return nil
+	return sparse.Data(src, bytes, func(start, end int64) error { return copyPart(ctx, src, to, start, end) })
 }
 
 // copyPart copies what lies between two offsets, and looks after each chunk whether ctx has ended.

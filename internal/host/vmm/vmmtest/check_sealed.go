@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/sparse"
 )
 
 // checkSealed loads machines from one sealed memory, changes them, and saves one.
@@ -59,7 +61,7 @@ func seal(t *testing.T, path string) *os.File {
 	}
 	f := os.NewFile(uintptr(fd), "memfd:sealed")
 	t.Cleanup(func() { f.Close() })
-	if err := copySparse(src, f); err != nil {
+	if err := sparse.Copy(f, src); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {

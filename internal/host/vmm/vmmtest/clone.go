@@ -1,14 +1,14 @@
 package vmmtest
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/sparse"
 )
 
 // clone copies a file to dir/name for a machine of a uid, sharing its blocks where the file system can and leaving its holes. The empty path
@@ -38,35 +38,9 @@ func Clone(from, to string, uid int) error {
 	}
 	defer dst.Close()
 	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) != nil {
-		if err := copySparse(src, dst); err != nil {
+		if err := sparse.Copy(dst, src); err != nil {
 			return fmt.Errorf("clone %s: %w", from, err)
 		}
 	}
 	return dst.Chown(uid, uid)
-}
-
-func copySparse(src, dst *os.File) error {
-	size, err := src.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	if err := dst.Truncate(size); err != nil {
-		return err
-	}
-	for at := int64(0); at < size; {
-		data, err := src.Seek(at, unix.SEEK_DATA)
-		if errors.Is(err, unix.ENXIO) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if at, err = src.Seek(data, unix.SEEK_HOLE); err != nil {
-			return err
-		}
-		if _, err := io.Copy(io.NewOffsetWriter(dst, data), io.NewSectionReader(src, data, at-data)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
