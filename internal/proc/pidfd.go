@@ -99,6 +99,19 @@ func Kill(ctx context.Context, pidfd *os.File, grace time.Duration) error {
 	return nil
 }
 
+// End kills a process that was found by its identity and waits until it's gone, as Kill does. One that is gone already is fine.
+func End(ctx context.Context, id ID, grace time.Duration) error {
+	fd, err := Open(id)
+	if errors.Is(err, ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer fd.Close()
+	return Kill(ctx, fd, grace)
+}
+
 // withFD calls f with the descriptor, which stays open meanwhile, without changing its mode as Fd would.
 func withFD(file *os.File, f func(fd int) error) error {
 	raw, err := file.SyscallConn()

@@ -145,7 +145,7 @@ func killCgroup(ctx context.Context, dir string) error {
 		if err != nil {
 			continue
 		}
-		if err := kill(ctx, id); err != nil {
+		if err := proc.End(ctx, id, killGrace); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,19 +26,7 @@ func Machines(i instance.Instance) (int, error) {
 
 // EndMachines kills every process in the instance's uid range for machines. What was in their memory is lost.
 func EndMachines(ctx context.Context, i instance.Instance) error {
-	return eachMachineProcess(i, func(id proc.ID, _ int) error { return kill(ctx, id) })
-}
-
-func kill(ctx context.Context, id proc.ID) error {
-	fd, err := proc.Open(id)
-	if errors.Is(err, proc.ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer fd.Close()
-	return proc.Kill(ctx, fd, killGrace)
+	return eachMachineProcess(i, func(id proc.ID, _ int) error { return proc.End(ctx, id, killGrace) })
 }
 
 func eachMachineProcess(i instance.Instance, do func(id proc.ID, uid int) error) error {

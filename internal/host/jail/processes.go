@@ -67,21 +67,9 @@ func killUID(ctx context.Context, uid int) error {
 		return err
 	}
 	for _, p := range found {
-		if err := p.kill(ctx); err != nil {
+		if err := proc.End(ctx, p.id, killGrace); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (p process) kill(ctx context.Context) error {
-	fd, err := proc.Open(p.id)
-	if errors.Is(err, proc.ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer fd.Close()
-	return proc.Kill(ctx, fd, killGrace)
 }

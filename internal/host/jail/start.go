@@ -105,7 +105,7 @@ func (l *launch) run() error {
 	if err := errors.Join(err, <-joined); err != nil {
 		return err
 	}
-	if err := dropPrivileges(); err != nil {
+	if err := thread.DropPrivileges(); err != nil {
 		return err
 	}
 	return l.fork(attr)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/thread"
 )
 
 // What a helper sees that was shut in: the machine's programs, a few of its settings, and what it was ordered to work with.
@@ -50,7 +52,7 @@ func (o Order) shutIn(task string) error {
 	if err != nil {
 		return fmt.Errorf("shut the helper in: %w", err)
 	}
-	if err := dropCapabilities(); err != nil {
+	if err := thread.DropPrivileges(keptCapabilities...); err != nil {
 		return fmt.Errorf("shut the helper in: %w", err)
 	}
 	order, err := json.Marshal(inside)
@@ -69,27 +71,6 @@ func environment() []string {
 		}
 	}
 	return env
-}
-
-// dropCapabilities takes most of root's capabilities from the program that this thread executes next.
-func dropCapabilities() error {
-	const last = 63 // above that of any kernel, which says where they end
-	for c := range uintptr(last + 1) {
-		if slices.Contains(keptCapabilities, c) {
-			continue
-		}
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
-		if errors.Is(err, unix.EINVAL) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("drop capability %d: %w", c, err)
-		}
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("set no_new_privs: %w", err)
-	}
-	return nil
 }
 
 // enterView makes the view the process's root. It returns the order with the paths that it has in there.

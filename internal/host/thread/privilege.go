@@ -1,8 +1,9 @@
-package jail
+package thread
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,10 +11,13 @@ import (
 // maxCapability is above the last one of any kernel; the kernel says where they end.
 const maxCapability = 63
 
-// dropPrivileges keeps the calling thread's children from ever having a capability or gaining one. The thread itself keeps what it has
-// until the fork, where the change of uid takes it away.
-func dropPrivileges() error {
+// DropPrivileges keeps what the calling thread executes from ever having a capability, but for those to keep, or gaining one. The
+// thread itself has what it has until then.
+func DropPrivileges(keep ...uintptr) error {
 	for c := range uintptr(maxCapability + 1) {
+		if slices.Contains(keep, c) {
+			continue
+		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) {
 			break
