@@ -14,13 +14,11 @@ import (
 const module = "github.com/space-platform/space"
 
 type pkg struct {
-	ImportPath  string
-	Name        string
-	Doc         string
-	Imports     []string
-	Standard    bool
-	TestGoFiles []string
-	GoFiles     []string
+	ImportPath string
+	Name       string
+	Doc        string
+	Imports    []string
+	GoFiles    []string
 }
 
 // law forbids imports. A rule speaks of a package and everything below it.

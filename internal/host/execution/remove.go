@@ -8,9 +8,8 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // freeTimeout is how long one try to free what an execution holds may take: a killed process gets ten seconds.
@@ -66,7 +65,7 @@ func (e *execution) demolish(ctx context.Context) {
 // makes room: after a crash the removal is ordered again.
 func (e *execution) condemn() error {
 	err := e.change(func(r *record) { r.Removing = true })
-	if !noRoom(err) {
+	if !peer.NoRoom(err) {
 		return err
 	}
 	e.log.Warn("no room to note that an execution is to be removed", "err", err)
@@ -75,9 +74,6 @@ func (e *execution) condemn() error {
 	e.mu.Unlock()
 	return nil
 }
-
-// noRoom reports whether a disk is full.
-func noRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // insist repeats a step with back-off until it succeeds, or ctx ends and it returns false.
 func (e *execution) insist(ctx context.Context, what string, step func(context.Context) error) bool {
@@ -122,7 +118,7 @@ func (e *execution) free(ctx context.Context) error {
 		return fmt.Errorf("free execution %s: %w", e.route.Execution, err)
 	}
 	err := e.change(func(r *record) { r.UID, r.Machine = 0, nil })
-	if e.rec.Removing && noRoom(err) {
+	if e.rec.Removing && peer.NoRoom(err) {
 		return nil // the record that still has the uid goes with the rest; nobody gets the uid before
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // quiesceTimeout is how long a guest may take to write out its files before its machine is ended all the same. Its disk has a journal then,
@@ -75,7 +76,7 @@ func (e *execution) halt(ctx context.Context) {
 	}
 	e.insist(ctx, "note that an execution is to be stopped", func(context.Context) error {
 		err := e.change(func(r *record) { r.Stopping = true })
-		if noRoom(err) {
+		if peer.NoRoom(err) {
 			return nil // after a crash the stop is ordered again
 		}
 		return err
