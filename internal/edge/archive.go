@@ -16,16 +16,7 @@ func (e *Edge) readArchive(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	t, err := e.enterSandbox(r)
-	if err != nil {
-		return err
-	}
-	defer t.leave()
-	user, err := t.as(r)
-	if err != nil {
-		return err
-	}
-	c, m, err := t.open(r.Context(), &sandboxv1.Action{User: user, Action: &sandboxv1.Action_ReadArchive{ReadArchive: &sandboxv1.ReadArchive{Path: dir}}})
+	c, m, err := e.begin(r, &sandboxv1.Action{Action: &sandboxv1.Action_ReadArchive{ReadArchive: &sandboxv1.ReadArchive{Path: dir}}})
 	if err != nil {
 		return err
 	}

@@ -31,12 +31,14 @@ type Caller interface {
 type call struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
+	leave    func()        // nil, or gives back what was entered for this call alone
 	patience time.Duration // for a part of an upload to be taken; 0: as long as it takes
 	stream   *connect.BidiStreamForClient[sandboxv1.CallRequest, sandboxv1.CallResponse]
 }
 
-// start opens a call whose upload follows.
+// start opens a call whose upload follows. The target's user acts.
 func (t *target) start(ctx context.Context, a *sandboxv1.Action) *call {
+	a.User = t.user
 	ctx, cancel := context.WithCancelCause(ctx)
 	c := &call{ctx: ctx, cancel: cancel, patience: dataTime, stream: t.edge.sandboxes.Call(ctx)}
 	c.stream.Send(&sandboxv1.CallRequest{Route: t.route, Action: a}) // what went wrong shows when the answer is awaited
@@ -150,6 +152,9 @@ func (c *call) close() {
 	c.cancel(nil)
 	c.stream.CloseRequest()
 	c.stream.CloseResponse()
+	if c.leave != nil {
+		c.leave()
+	}
 }
 
 // inside is an error from inside the platform in the client's words.

@@ -54,11 +54,7 @@ func (e *Edge) readFile(w *answer, r *request) error {
 	if part, err = t.settle(w, r, path, part); err != nil || w.begun {
 		return err
 	}
-	user, err := t.as(r)
-	if err != nil {
-		return err
-	}
-	c, m, err := t.open(r.Context(), &sandboxv1.Action{User: user, Action: &sandboxv1.Action_Read{Read: part.read(path)}})
+	c, m, err := t.open(r.Context(), &sandboxv1.Action{Action: &sandboxv1.Action_Read{Read: part.read(path)}})
 	if err != nil {
 		return ranged(err)
 	}
@@ -97,7 +93,7 @@ func (t *target) settle(w *answer, r *request, path string, part span) (span, er
 
 // look is how the file at a path is, through links, if it may be read.
 func (t *target) look(r *request, path string) (*sandboxv1.Entry, error) {
-	m, err := t.doAs(r, &sandboxv1.Action{Action: &sandboxv1.Action_Read{Read: &sandboxv1.Read{Path: path}}})
+	m, err := t.do(r.Context(), &sandboxv1.Action{Action: &sandboxv1.Action_Read{Read: &sandboxv1.Read{Path: path}}})
 	if err != nil {
 		return nil, err
 	}
@@ -220,9 +216,6 @@ func (e *Edge) bring(w *answer, r *request, a *sandboxv1.Action) (*sandboxv1.Cal
 		return nil, err
 	}
 	defer t.leave()
-	if a.User, err = t.as(r); err != nil {
-		return nil, err
-	}
 	c := t.start(r.Context(), a)
 	defer c.close()
 	if err := pour(newBody(w, r, false), c.send); err != nil {

@@ -108,12 +108,7 @@ func (e *Edge) removeFile(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	t, err := e.enterSandbox(r)
-	if err != nil {
-		return err
-	}
-	defer t.leave()
-	if _, err := t.doAs(r, &sandboxv1.Action{Action: &sandboxv1.Action_Remove{Remove: &sandboxv1.Remove{Path: path, Recursive: recursive}}}); err != nil {
+	if _, err := e.do(r, &sandboxv1.Action{Action: &sandboxv1.Action_Remove{Remove: &sandboxv1.Remove{Path: path, Recursive: recursive}}}); err != nil {
 		return err
 	}
 	return w.noContent()
@@ -128,12 +123,7 @@ func (e *Edge) listFiles(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	t, err := e.enterSandbox(r)
-	if err != nil {
-		return err
-	}
-	defer t.leave()
-	list, err := t.list(r, &sandboxv1.List{Path: path, Depth: uint32(depth)})
+	list, err := e.list(r, &sandboxv1.List{Path: path, Depth: uint32(depth)})
 	if err != nil {
 		return err
 	}
@@ -141,13 +131,9 @@ func (e *Edge) listFiles(w *answer, r *request) error {
 }
 
 // list gathers a directory's entries, which come in any number of messages.
-func (t *target) list(r *request, l *sandboxv1.List) (httpapi.FileList, error) {
+func (e *Edge) list(r *request, l *sandboxv1.List) (httpapi.FileList, error) {
 	out := httpapi.FileList{Entries: []httpapi.FileEntry{}}
-	user, err := t.as(r)
-	if err != nil {
-		return out, err
-	}
-	c, m, err := t.open(r.Context(), &sandboxv1.Action{User: user, Action: &sandboxv1.Action_List{List: l}})
+	c, m, err := e.begin(r, &sandboxv1.Action{Action: &sandboxv1.Action_List{List: l}})
 	if err != nil {
 		return out, err
 	}
@@ -180,12 +166,7 @@ func (e *Edge) aboutPath(w *answer, r *request, action func(path string) *sandbo
 
 // oneEntry answers with the entry that an action brings.
 func (e *Edge) oneEntry(w *answer, r *request, a *sandboxv1.Action) error {
-	t, err := e.enterSandbox(r)
-	if err != nil {
-		return err
-	}
-	defer t.leave()
-	m, err := t.doAs(r, a)
+	m, err := e.do(r, a)
 	if err != nil {
 		return err
 	}
@@ -194,13 +175,4 @@ func (e *Edge) oneEntry(w *answer, r *request, a *sandboxv1.Action) error {
 		return err
 	}
 	return w.json(http.StatusOK, fileEntry(entry))
-}
-
-// doAs does an action as the user that the request names.
-func (t *target) doAs(r *request, a *sandboxv1.Action) (*sandboxv1.CallResponse, error) {
-	var err error
-	if a.User, err = t.as(r); err != nil {
-		return nil, err
-	}
-	return t.do(r.Context(), a)
 }

@@ -10,6 +10,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -17,7 +18,7 @@ import (
 type target struct {
 	edge    *Edge
 	route   *routev1.Route
-	user    string // the default of the sandbox's template, "" if it has none
+	user    string // who acts in it: the one that the request names or the template's default, "" if there is none
 	resolve func(context.Context) (*target, error)
 	leave   func() // gives the slots back
 }
@@ -52,7 +53,36 @@ func (e *Edge) enter(r *request, resolve func(context.Context) (*target, error))
 	return t, nil
 }
 
+// begin enters the request's sandbox and opens an action there; close leaves it again. The first answer is nil if it succeeded without one.
+func (e *Edge) begin(r *request, a *sandboxv1.Action) (*call, *sandboxv1.CallResponse, error) {
+	t, err := e.enterSandbox(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, first, err := t.open(r.Context(), a)
+	if err != nil {
+		t.leave()
+		return nil, nil, err
+	}
+	c.leave = t.leave
+	return c, first, nil
+}
+
+// do does an action in the request's sandbox whose answer is at most one message, and returns that.
+func (e *Edge) do(r *request, a *sandboxv1.Action) (*sandboxv1.CallResponse, error) {
+	t, err := e.enterSandbox(r)
+	if err != nil {
+		return nil, err
+	}
+	defer t.leave()
+	return t.do(r.Context(), a)
+}
+
 func (e *Edge) resolveSandbox(ctx context.Context, r *request) (*target, error) {
+	user, err := r.query.user()
+	if err != nil {
+		return nil, err
+	}
 	m := &controlv1.ResolveSandboxRequest{Sandbox: r.sandbox, Token: r.token}
 	if r.material == signedURL {
 		signed, err := r.signed()
@@ -74,7 +104,7 @@ func (e *Edge) resolveSandbox(ctx context.Context, r *request) (*target, error) 
 	if route.Sandbox != r.sandbox {
 		return nil, space.Errorf(space.CodeForbidden, "the token opens another sandbox")
 	}
-	return &target{route: resp.Msg.GetRoute(), user: resp.Msg.GetDefaultUser()}, nil
+	return &target{route: resp.Msg.GetRoute(), user: cmp.Or(user, resp.Msg.GetDefaultUser())}, nil
 }
 
 func (e *Edge) resolveSession(ctx context.Context, r *request) (*target, error) {
@@ -115,10 +145,4 @@ func (r *request) signed() (*controlv1.SignedURL, error) {
 		does = "write"
 	}
 	return &controlv1.SignedURL{Path: path, Operation: does, User: user, ExpiresUnix: int64(expires), Signature: r.query["signature"]}, nil
-}
-
-// as is the user that a request names, or the template's.
-func (t *target) as(r *request) (string, error) {
-	user, err := r.query.user()
-	return cmp.Or(user, t.user), err
 }

@@ -49,12 +49,7 @@ func (e *Edge) createSession(w *answer, r *request) error {
 }
 
 func (e *Edge) listSessions(w *answer, r *request) error {
-	t, err := e.enterSandbox(r)
-	if err != nil {
-		return err
-	}
-	defer t.leave()
-	m, err := t.do(r.Context(), &sandboxv1.Action{Action: &sandboxv1.Action_ListSessions{ListSessions: &sandboxv1.ListSessions{}}})
+	m, err := e.do(r, &sandboxv1.Action{Action: &sandboxv1.Action_ListSessions{ListSessions: &sandboxv1.ListSessions{}}})
 	if err != nil {
 		return err
 	}

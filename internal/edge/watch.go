@@ -29,16 +29,7 @@ func (e *Edge) watchFiles(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	t, err := e.enterSandbox(r)
-	if err != nil {
-		return err
-	}
-	defer t.leave()
-	user, err := t.as(r)
-	if err != nil {
-		return err
-	}
-	c, m, err := t.open(r.Context(), &sandboxv1.Action{User: user, Action: &sandboxv1.Action_Watch{Watch: &sandboxv1.Watch{Path: path, Recursive: recursive}}})
+	c, m, err := e.begin(r, &sandboxv1.Action{Action: &sandboxv1.Action_Watch{Watch: &sandboxv1.Watch{Path: path, Recursive: recursive}}})
 	if err != nil {
 		return err
 	}
