@@ -57,12 +57,23 @@ func run(m *testing.M) int {
 	return code
 }
 
+// configure lets the platform under test pull from the tests' own registries, which are on this machine.
+func configure(i instance.Instance) error {
+	if err := os.MkdirAll(i.DataDir(), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(i.ConfigFile(), []byte("insecure_registries = [\"127.0.0.1\"]\n"), 0o644)
+}
+
 func start(name string) error {
 	binary, err := filepath.Abs("../bin/space")
 	if err != nil {
 		return err
 	}
 	platform.binary = binary
+	if err := configure(instance.Instance{Name: name}); err != nil {
+		return err
+	}
 	if err := show("up", "--instance", name); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func hostRole() *cobra.Command {
 
 // hostConfig mounts the volume and prepares what guests boot.
 func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (host.Config, error) {
-	out := host.Config{Instance: i, Helper: rootfs.Self(), DataDir: i.RoleDir(instance.Host), Insecure: c.InsecureRegistries, Version: version}
+	out := host.Config{Instance: i, Helper: rootfs.Self(), DataDir: i.RoleDir(instance.Host), Insecure: c.InsecureRegistries, Allowed: c.AllowedRegistries, Version: version}
 	out.Volume = disk.Volume{Path: i.Volume(), Image: i.VolumeImage(), Bytes: int64(c.VolumeGiB) << 30}
 	if err := out.Volume.Ensure(ctx); err != nil {
 		return out, err

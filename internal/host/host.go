@@ -18,6 +18,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/execution"
+	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -37,7 +38,8 @@ type Config struct {
 	Kernel   kernel.Files
 	Helper   rootfs.Helper // makes file systems
 	DataDir  string        // for what needn't be on the volume: uploads, and layers from registries
-	Insecure []string      // registries that needn't speak TLS, as HOST:PORT, beside those of this machine
+	Insecure []string      // registries that needn't speak TLS, as HOST or HOST:PORT
+	Allowed  []string      // registries that needn't be on the public internet, as HOST, HOST:PORT or network
 	Version  string        // of this build
 }
 
@@ -66,6 +68,9 @@ type Host struct {
 
 // Open removes what earlier lives left behind, and goes on with what they were doing. Machines that run are found again.
 func Open(ctx context.Context, c Config) (*Host, error) {
+	if err := image.CheckAllowed(c.Allowed); err != nil {
+		return nil, fmt.Errorf("allowed_registries: %w", err)
+	}
 	j, err := jail.New(c.Instance)
 	if err != nil {
 		return nil, err
@@ -115,7 +120,7 @@ func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, cha
 	}
 	return template.Open(ctx, template.Config{
 		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), LayerBytes: u.Bytes / layersShare,
-		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure,
+		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure, Allowed: c.Allowed,
 		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Kernel: c.Kernel, Helper: c.Helper, Uploads: h.uploads, Changed: changed,
 	})

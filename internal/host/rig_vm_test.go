@@ -84,7 +84,7 @@ func serve(description string) error {
 	if err != nil {
 		return err
 	}
-	h, err := host.Open(ctx, host.Config{Instance: d.Instance, Volume: d.volume(), Driver: driver, Kernel: d.Kernel, Helper: rootfs.Self(), DataDir: filepath.Join(d.Dir, "data")})
+	h, err := host.Open(ctx, host.Config{Instance: d.Instance, Volume: d.volume(), Driver: driver, Kernel: d.Kernel, Helper: rootfs.Self(), Insecure: []string{"127.0.0.1"}, DataDir: filepath.Join(d.Dir, "data")})
 	if err != nil {
 		return err
 	}

@@ -16,8 +16,11 @@ type Config struct {
 	Acceleration string `toml:"acceleration"`
 	// VolumeGiB is the size of the btrfs image, allocated whole when it's made. 0: DefaultVolumeGiB.
 	VolumeGiB int `toml:"volume_gib"`
-	// InsecureRegistries are registries of OCI images that needn't speak TLS, as HOST:PORT, beside those on this machine.
+	// InsecureRegistries are registries of OCI images that needn't speak TLS, as HOST or HOST:PORT, wherever they are.
 	InsecureRegistries []string `toml:"insecure_registries"`
+	// AllowedRegistries are registries of OCI images at addresses that aren't on the public internet, loopback and the node's own included: as
+	// HOST, HOST:PORT, or a network of such addresses, for example "10.0.0.0/8". What link-local and metadata addresses have is never asked.
+	AllowedRegistries []string `toml:"allowed_registries"`
 	// PublicURL and EdgeURL are how clients reach the API and the edge. Empty: loopback with the instance's ports.
 	PublicURL string `toml:"public_url"`
 	EdgeURL   string `toml:"edge_url"`

@@ -102,12 +102,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 // Dial connects to a socket whose listener has the given uid.
 func Dial(ctx context.Context, path string, uid int) (*net.UnixConn, error) {
-	d := net.Dialer{Timeout: dialTimeout}
-	nc, err := d.DialContext(ctx, "unix", path)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	c, err := connectTo(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	c := nc.(*net.UnixConn)
 	cred, err := Credentials(c)
 	if err != nil {
 		c.Close()
@@ -118,6 +118,28 @@ func Dial(ctx context.Context, path string, uid int) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("dial %s: its listener has uid %d, want %d", path, cred.Uid, uid)
 	}
 	return c, nil
+}
+
+// dialPause is the time between two tries to get into a listener's full queue.
+const dialPause = 2 * time.Millisecond
+
+// connectTo waits while the queue of those who connect is full, until ctx ends: a unix socket that doesn't block is refused with EAGAIN then, and
+// gets no event when there's room.
+func connectTo(ctx context.Context, path string) (*net.UnixConn, error) {
+	for {
+		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		if err == nil {
+			return c.(*net.UnixConn), nil
+		}
+		if !errors.Is(err, unix.EAGAIN) {
+			return nil, err
+		}
+		select {
+		case <-time.After(dialPause):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
 }
 
 // Client returns an HTTP/2 client for one socket; the host part of its URLs is ignored. A request whose context ends is reset at once.

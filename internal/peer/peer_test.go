@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
@@ -172,5 +173,49 @@ func TestRoutesCrossWhole(t *testing.T) {
 		if _, err := Route(m); space.CodeOf(err) != space.CodeInvalid {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestDialWaitsForRoomInTheQueue has more connect than the listener's queue takes: a connect that doesn't block fails with EAGAIN then.
+func TestDialWaitsForRoomInTheQueue(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "full.sock")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: socket}), unix.Listen(fd, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		c, err := net.Dial("unix", socket)
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	short, cancel := context.WithTimeout(t.Context(), 5*dialPause)
+	defer cancel()
+	if _, err := Dial(short, socket, os.Getuid()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with a full queue: %v", err)
+	}
+	dialled := make(chan error)
+	go func() {
+		c, err := Dial(t.Context(), socket, os.Getuid())
+		if err == nil {
+			c.Close()
+		}
+		dialled <- err
+	}()
+	accepted, _, err := unix.Accept(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(accepted)
+	if err := <-dialled; err != nil {
+		t.Errorf("with room in the queue: %v", err)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -325,7 +327,7 @@ func serve(t testing.TB, i v1.Image) (string, *atomic.Pointer[http.HandlerFunc])
 }
 
 func testRegistry(t testing.TB) Registry {
-	return Registry{Cache: Cache{Dir: t.TempDir(), Limit: 1 << 20}, pause: time.Millisecond}
+	return Registry{Insecure: []string{"127.0.0.1"}, Cache: Cache{Dir: t.TempDir(), Limit: 1 << 20}, pause: time.Millisecond}
 }
 
 func TestImageFromRegistry(t *testing.T) {
@@ -419,7 +421,7 @@ func TestReferencesThatFindNothing(t *testing.T) {
 		"long":                   {strings.Repeat("a", maxReference+1), "limit"},
 		"an unknown image":       {host + "/none:1", "no such image"},
 		"a redirect to a secret": {strings.TrimPrefix(redirect.URL, "http://") + "/a:1", "TLS"},
-		"a link-local address":   {"169.254.169.254/a:1", "no registry is at such an address"},
+		"a link-local address":   {"169.254.169.254/a:1", "none of the public internet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -431,23 +433,87 @@ func TestReferencesThatFindNothing(t *testing.T) {
 	}
 }
 
-func TestPolicyLetsNobodyOntoThisMachineByRedirect(t *testing.T) {
+// TestAddressesOfRegistries holds each address that a name may turn out to have against what the operator allows.
+func TestAddressesOfRegistries(t *testing.T) {
+	own, err := net.InterfaceAddrs()
+	if err != nil || len(own) == 0 {
+		t.Fatal(own, err)
+	}
 	for _, test := range []struct {
 		host, address string
+		allowed       []string
 		ok            bool
 	}{
-		{"localhost:5000", "127.0.0.1:5000", true},
-		{"[::1]:5000", "[::1]:5000", true},
-		{"registry.example", "127.0.0.1:443", false},
-		{"registry.example", "[::ffff:127.0.0.1]:443", false},
-		{"registry.example", "169.254.169.254:443", false},
-		{"registry.example", "[fd00:ec2::254]:443", false},
-		{"registry.example", "0.0.0.0:443", false},
-		{"registry.example", "10.0.0.1:443", true},
-		{"registry.example", "192.0.2.1:443", true},
+		{"registry.example:443", "1.1.1.1", nil, true},
+		{"registry.example:443", "127.0.0.1", nil, false},
+		{"registry.example:443", "::ffff:127.0.0.1", nil, false},
+		{"registry.example:443", "64:ff9b::7f00:1", nil, false},
+		{"registry.example:443", "10.0.0.1", nil, false},
+		{"registry.example:443", "169.254.169.254", nil, false},
+		{"registry.example:443", "fd00:ec2::254", nil, false},
+		{"registry.example:443", "0.0.0.0", nil, false},
+		{"registry.example:443", own[len(own)-1].(*net.IPNet).IP.String(), nil, false},
+		{"localhost:5000", "127.0.0.1", nil, false},
+		{"127.0.0.1:5000", "127.0.0.1", nil, false},
+		{"registry.example:443", "10.0.0.1", []string{"registry.example"}, true},
+		{"registry.example:443", "10.0.0.1", []string{"registry.example:443"}, true},
+		{"registry.example:8443", "10.0.0.1", []string{"registry.example:443"}, false},
+		{"other.example:443", "10.0.0.1", []string{"registry.example"}, false},
+		{"other.example:443", "10.0.0.1", []string{"10.0.0.0/24"}, true},
+		{"other.example:443", "10.0.1.1", []string{"10.0.0.0/24"}, false},
+		{"[::1]:5000", "::1", []string{"::1"}, true},
+		{"registry.example:443", "169.254.169.254", []string{"registry.example", "169.254.0.0/16"}, false},
 	} {
-		if err := newPolicy(test.host, nil).control("tcp", test.address, nil); (err == nil) != test.ok {
-			t.Errorf("%s at %s: %v", test.host, test.address, err)
+		err := newPolicy(nil, test.allowed).check(test.host, netip.MustParseAddr(test.address))
+		if (err == nil) != test.ok || err != nil && !errors.Is(err, ErrAddress) {
+			t.Errorf("%s at %s with %q: %v", test.host, test.address, test.allowed, err)
+		}
+	}
+}
+
+// TestAllowedRegistryLeadsNowhereElse has a registry that the operator allowed send a pull to a neighbour that isn't: by a redirect, and by
+// where it wants tokens to be asked for.
+func TestAllowedRegistryLeadsNowhereElse(t *testing.T) {
+	var reached atomic.Bool
+	neighbour := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+	t.Cleanup(neighbour.Close)
+	for name, answer := range map[string]http.HandlerFunc{
+		"redirect": http.RedirectHandler(neighbour.URL+"/v2/", http.StatusFound).ServeHTTP,
+		"realm": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+neighbour.URL+`/token",service="x"`)
+			w.WriteHeader(http.StatusUnauthorized)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			allowed := httptest.NewServer(answer)
+			t.Cleanup(allowed.Close)
+			host := strings.TrimPrefix(allowed.URL, "http://")
+			r := Registry{Insecure: []string{host}, Cache: Cache{Dir: t.TempDir(), Limit: 1 << 20}}
+			if _, err := r.Find(t.Context(), host+"/a:1"); err == nil || reached.Load() {
+				t.Errorf("reached %v, error %v", reached.Load(), err)
+			}
+		})
+	}
+}
+
+// TestNameThatIsThisMachine asks for an image by a name that leads to loopback.
+func TestNameThatIsThisMachine(t *testing.T) {
+	var reached atomic.Bool
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			reached.Store(true)
+			c.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, host := range []string{"localhost", "127.0.0.1", "127.1.2.3"} {
+		if _, err := (Registry{}).Find(t.Context(), host+":"+port+"/a:1"); err == nil || reached.Load() {
+			t.Errorf("%s: reached %v, error %v", host, reached.Load(), err)
 		}
 	}
 }

@@ -31,7 +31,8 @@ const (
 
 // Registry finds images by their references, without any credentials.
 type Registry struct {
-	Insecure []string // HOST:PORT of registries that may be spoken to without TLS, beside those on this machine
+	Insecure []string // HOST or HOST:PORT of registries that may be spoken to without TLS, wherever they are
+	Allowed  []string // HOST, HOST:PORT or network of registries that aren't on the public internet, beside the insecure ones
 	Cache    Cache
 
 	pause time.Duration // before a second attempt; 0: fetchPause
@@ -51,7 +52,7 @@ func (r Registry) parse(reference string) (name.Reference, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: not a reference: %q", ErrMalformed, clip(reference))
 	}
-	if !newPolicy("", r.Insecure).mayBePlain(ref.Context().RegistryStr()) {
+	if !newPolicy(r.Insecure, r.Allowed).mayBePlain(ref.Context().RegistryStr()) {
 		return ref, nil
 	}
 	return name.ParseReference(reference, name.Insecure)
@@ -65,7 +66,7 @@ func (r Registry) Find(ctx context.Context, reference string) (*Image, error) {
 	}
 	p := pull{registry: r, repository: ref.Context()}
 	p.puller, err = remote.NewPuller(remote.WithAuth(authn.Anonymous), remote.WithUserAgent(userAgent), remote.WithPlatform(platform),
-		remote.WithTransport(newPolicy(ref.Context().RegistryStr(), r.Insecure)))
+		remote.WithTransport(newPolicy(r.Insecure, r.Allowed)))
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", reference, err)
 	}
@@ -199,5 +200,5 @@ func temporary(err error) bool {
 	if errors.As(err, &refusal) {
 		return refusal.Temporary()
 	}
-	return !errors.Is(err, ErrTooLarge) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, errForbiddenAddress) && !errors.Is(err, errNoSpace)
+	return !errors.Is(err, ErrTooLarge) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrAddress) && !errors.Is(err, errNoSpace)
 }

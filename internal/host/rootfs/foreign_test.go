@@ -111,6 +111,9 @@ func saved(t *testing.T, i v1.Image) string {
 	return write(t, b.Bytes())
 }
 
+// onThisMachine allows the registries that serve makes.
+var onThisMachine = []string{"127.0.0.1"}
+
 func serve(t *testing.T, i v1.Image) string {
 	t.Helper()
 	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -164,7 +167,7 @@ func TestForeignSourcesBecomeFileSystems(t *testing.T) {
 	for name, order := range map[string]Order{
 		"rootfs":  {Rootfs: write(t, odd(t))},
 		"archive": {Archive: saved(t, i)},
-		"image":   {Image: serve(t, i), Layers: t.TempDir()},
+		"image":   {Image: serve(t, i), Insecure: onThisMachine, Layers: t.TempDir()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			order.Dir, order.Label = t.TempDir(), "a label that is too long"
@@ -191,7 +194,7 @@ func TestForeignSourcesBecomeFileSystems(t *testing.T) {
 
 func TestResolvePinsAReference(t *testing.T) {
 	i := imageOf(t, odd(t))
-	order := Order{Image: serve(t, i), Dir: t.TempDir(), Layers: t.TempDir()}
+	order := Order{Image: serve(t, i), Dir: t.TempDir(), Insecure: onThisMachine, Layers: t.TempDir()}
 	r, err := Self().Resolve(t.Context(), order)
 	if err != nil {
 		t.Fatal(err)
@@ -223,8 +226,8 @@ func TestWrongSourcesNameTheirField(t *testing.T) {
 		"path that climbs": {Order{Rootfs: write(t, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "../evil"}))}, "rootfs", "../evil"},
 		"link that climbs": {Order{Archive: saved(t, imageOf(t, archive(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "../../x"})))}, "archive", `"l"`},
 		"no archive":       {Order{Archive: write(t, big)}, "archive", "neither"},
-		"no image":         {Order{Image: "127.0.0.1:1/none:1", Layers: t.TempDir()}, "", "refused"},
-		"unknown image":    {Order{Image: serve(t, imageOf(t, odd(t))) + "2", Layers: t.TempDir()}, "image", "no such image"},
+		"no image":         {Order{Image: "127.0.0.1:1/none:1", Insecure: onThisMachine, Layers: t.TempDir()}, "", "refused"},
+		"unknown image":    {Order{Image: serve(t, imageOf(t, odd(t))) + "2", Insecure: onThisMachine, Layers: t.TempDir()}, "image", "no such image"},
 		"small disk":       {Order{Rootfs: write(t, archive(t, large()...)), DiskBytes: 16 * mib}, "rootfs", "16"},
 		"proc is a file":   {Order{Rootfs: write(t, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "proc"}))}, "rootfs", "proc"},
 	} {

@@ -24,6 +24,7 @@ type Order struct {
 
 	Layers   string   // a directory that keeps layers from registries
 	Insecure []string // registries that needn't speak TLS
+	Allowed  []string // registries that needn't be on the public internet
 }
 
 // Debian is a Debian with packages.

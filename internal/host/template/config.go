@@ -17,7 +17,8 @@ type Config struct {
 	Layers     string   // a directory on the volume, for disks that builds begin with
 	LayerBytes int64    // that those may take, shared blocks counted for each
 	Blobs      string   // a directory for layers from registries
-	Insecure   []string // registries that needn't speak TLS, as HOST:PORT
+	Insecure   []string // registries that needn't speak TLS, as HOST or HOST:PORT
+	Allowed    []string // registries that needn't be on the public internet, as HOST, HOST:PORT or network
 	Volume     Volume
 	Clone      func(from, to string, uid int) error // makes a file that shares the other's content
 	Room       func() error                         // says why there is no room for another template; a *space.Error

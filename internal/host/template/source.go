@@ -75,7 +75,7 @@ func (b *builder) pin(ctx context.Context) error {
 func (b *builder) helperOrder() rootfs.Order {
 	o := rootfs.Order{
 		Dir: b.dir, Label: b.order.Recipe, Recipe: b.order.Recipe, Image: b.order.Image, DiskBytes: b.size.DiskBytes, MoreBytes: b.more(),
-		Layers: b.cfg.Blobs, Insecure: b.cfg.Insecure,
+		Layers: b.cfg.Blobs, Insecure: b.cfg.Insecure, Allowed: b.cfg.Allowed,
 	}
 	if b.order.Debian != nil {
 		o.Debian = *b.order.Debian
