@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,57 +8,240 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
+	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
 const (
-	stdinPiece = 256 << 10 // of one request: what was not taken is sent again, so it's kept until it was
-	stdinTries = 10        // of one piece
+	stdinWindow = 8 << 20               // bytes that were read and aren't known to have arrived: they're kept, since they may have to be sent again
+	stdinPiece  = 64 << 10              // bytes of one read
+	stdinLinger = 20 * time.Millisecond // for more to be read, before a request is ended to learn what has arrived
 )
 
 // SendStdin sends all of r to a session that was created with open_stdin or tty, from where its standard input is (offset: what it was
-// created with, or an earlier call sent), and closes it at the end of r if that is asked for. It returns the new offset. A piece that broke off is sent again with its
-// offset, so no byte is lost or doubled.
+// created with, or an earlier call sent), and closes it at the end of r if that is asked for. It returns the new offset. What is read is
+// sent at once, many reads in one request while they come quickly. What broke off is sent again from what the session has, so no byte is
+// lost or doubled. A command that doesn't read is waited for; at most 8 MiB are kept meanwhile. It returns after r's last Read, and doesn't
+// interrupt one.
 func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r io.Reader, closeAtEnd bool) (int64, error) {
-	buf := make([]byte, stdinPiece)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	box := &outbox{base: offset, changed: make(chan struct{})}
+	s := &stdinSender{plane: p, session: session, box: box, closeAtEnd: closeAtEnd}
+	sent := make(chan error, 1)
+	go func() {
+		defer cancel() // nothing more need be read
+		sent <- s.send(ctx)
+	}()
+	readErr := box.fill(ctx, r)
+	err := <-sent
+	switch {
+	case err != nil:
+		err = fmt.Errorf("send to session %s: %w", session, err)
+	case readErr != nil:
+		err = fmt.Errorf("read what to send to session %s: %w", session, readErr)
+	}
+	return box.base, err
+}
+
+// outbox is what was read and isn't known to have arrived.
+type outbox struct {
+	mu      sync.Mutex
+	base    int64 // offset of buf in the session's whole standard input
+	buf     []byte
+	ended   bool          // nothing more is read
+	failed  bool          // since that failed
+	changed chan struct{} // closed and replaced when one of them changes
+}
+
+func (b *outbox) announce() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// fill reads r into the outbox until its end, which isn't an error, or ctx's.
+func (b *outbox) fill(ctx context.Context, r io.Reader) error {
+	piece := make([]byte, stdinPiece)
 	for {
-		n, err := r.Read(buf)
-		end := errors.Is(err, io.EOF)
-		if err != nil && !end {
-			return offset, fmt.Errorf("read what to send to session %s: %w", session, err)
+		n, err := r.Read(piece)
+		if !b.add(ctx, piece[:n]) {
+			return nil
 		}
-		if n > 0 || end && closeAtEnd {
-			if err := p.sendPiece(ctx, session, offset, buf[:n], end && closeAtEnd); err != nil {
-				return offset, fmt.Errorf("send to session %s: %w", session, err)
+		if err != nil {
+			failed := !errors.Is(err, io.EOF)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.ended, b.failed = true, failed
+			b.announce()
+			if failed {
+				return err
 			}
-			offset += int64(n)
-		}
-		if end {
-			return offset, nil
+			return nil
 		}
 	}
 }
 
-// sendPiece sends bytes until the session has them.
-func (p *Plane) sendPiece(ctx context.Context, session string, offset int64, b []byte, last bool) error {
+// add waits for room. It reports whether somebody still sends.
+func (b *outbox) add(ctx context.Context, data []byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.buf)+len(data) > stdinWindow {
+		if b.wait(ctx, nil) != nil {
+			return false
+		}
+	}
+	b.buf = append(b.buf, data...)
+	b.announce()
+	return ctx.Err() == nil
+}
+
+// errLingered ends a wait that was limited.
+var errLingered = errors.New("nothing has changed")
+
+// wait gives up the lock until something has changed, or the time comes.
+func (b *outbox) wait(ctx context.Context, until <-chan time.Time) error {
+	changed := b.changed
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-until:
+		return errLingered
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// ready waits until there is something to send, or nothing more will be.
+func (b *outbox) ready(ctx context.Context) (offset int64, some, ended bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.buf) == 0 && !b.ended {
+		if err := b.wait(ctx, nil); err != nil {
+			return 0, false, false, err
+		}
+	}
+	return b.base, len(b.buf) > 0, b.ended && !b.failed, nil
+}
+
+// received drops what has arrived.
+func (b *outbox) received(offset int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if offset < b.base || offset > b.base+int64(len(b.buf)) {
+		return &Error{Code: "conflict", Detail: fmt.Sprintf("the session has %d bytes of input, %d to %d were sent: somebody else sends, too", offset, b.base, b.base+int64(len(b.buf)))}
+	}
+	rest := copy(b.buf, b.buf[offset-b.base:])
+	b.base, b.buf = offset, b.buf[:rest]
+	b.announce()
+	return nil
+}
+
+// letter is the body of one request: what is in the outbox, and what comes in while it's read, with a pause of at most stdinLinger.
+type letter struct {
+	ctx context.Context
+	box *outbox
+	at  int64
+}
+
+func (l *letter) Read(p []byte) (int, error) {
+	b := l.box
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	linger := time.NewTimer(stdinLinger)
+	defer linger.Stop()
+	for {
+		there := l.at - b.base
+		switch {
+		case there < 0:
+			return 0, io.EOF // a request that was given up is still being read, and what it had was sent by another
+		case there < int64(len(b.buf)):
+			n := copy(p, b.buf[there:])
+			l.at += int64(n)
+			return n, nil
+		case b.ended || there >= stdinWindow:
+			return 0, io.EOF
+		}
+		switch err := b.wait(l.ctx, linger.C); {
+		case errors.Is(err, errLingered):
+			return 0, io.EOF
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// stdinSender sends an outbox to a session.
+type stdinSender struct {
+	plane      *Plane
+	session    string
+	box        *outbox
+	closeAtEnd bool
+	broken     bool // a request has failed: how much arrived isn't known
+}
+
+func (s *stdinSender) send(ctx context.Context) error { return persist(ctx, s.connect, nil) }
+
+// connect makes requests until one fails, or all is done.
+func (s *stdinSender) connect(ctx context.Context) (progress bool, err error) {
+	before := s.box.base
+	if s.broken {
+		err = s.ask(ctx)
+	}
+	for err == nil {
+		err = s.request(ctx)
+	}
+	s.broken = true
+	return s.box.base > before || waits(err), err
+}
+
+// waits tells whether an error says no more than that the command doesn't read.
+func waits(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == "timeout"
+}
+
+// ask asks how much has arrived.
+func (s *stdinSender) ask(ctx context.Context) error {
+	if err := s.post(ctx, s.box.base, nil, false); err != nil {
+		return err
+	}
+	s.broken = false
+	return nil
+}
+
+func (s *stdinSender) request(ctx context.Context) error {
+	offset, some, ended, err := s.box.ready(ctx)
+	switch {
+	case err != nil:
+		return err
+	case some:
+		return s.post(ctx, offset, &letter{ctx: ctx, box: s.box, at: offset}, false)
+	case ended && s.closeAtEnd:
+		if err := s.post(ctx, offset, nil, true); err != nil {
+			return err
+		}
+	}
+	return errStop
+}
+
+// post sends a body and notes how much the session has then.
+func (s *stdinSender) post(ctx context.Context, offset int64, body io.Reader, last bool) error {
 	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
 	if last {
 		query.Set("close", "true")
 	}
-	pause := attachFirst
-	for try := 1; ; try++ {
-		resp, err := p.do(ctx, call{method: http.MethodPost, path: "/sessions/" + url.PathEscape(session) + "/stdin", query: query,
-			header: http.Header{"Content-Type": {"application/octet-stream"}}, body: bytes.NewReader(b)})
-		if err == nil {
-			_, err = decode[gen.StdinReceived](resp, nil)
-		}
-		if err == nil || try == stdinTries || !mendable(err) {
-			return err
-		}
-		if err := wait(ctx, jitter(pause)); err != nil {
-			return err
-		}
-		pause = min(2*pause, attachLongest)
+	resp, err := s.plane.do(ctx, call{method: http.MethodPost, path: "/sessions/" + url.PathEscape(s.session) + "/stdin", query: query,
+		header: http.Header{"Content-Type": {"application/octet-stream"}}, body: body})
+	if err != nil {
+		return err
 	}
+	got, err := decode[gen.StdinReceived](resp, nil)
+	if err != nil {
+		return err
+	}
+	return s.box.received(got.Received)
 }
