@@ -9,13 +9,15 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
 // planeEdge is a data plane with one file and one session's stdin, which fails as often as it is told to.
 type planeEdge struct {
 	mu       sync.Mutex
-	failures int // answers still to be cut
+	failures int           // requests whose body is kept in part, and whose answer is cut
+	arrived  chan struct{} // receives when stdin has come, if it isn't nil
 	stdin    []byte
 	closed   bool
 	file     []byte
@@ -47,18 +49,22 @@ func (e *planeEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// takeStdin keeps what is new, as the real one does, and sometimes dies before it has said so.
+// takeStdin keeps what is new, as the real one does, and sometimes dies before it has kept all, or said so.
 func (e *planeEdge) takeStdin(w http.ResponseWriter, r *http.Request, body []byte) {
 	offset, _ := strconv.Atoi(r.URL.Query().Get("offset"))
+	if e.failures > 0 {
+		e.failures--
+		defer panic(http.ErrAbortHandler)
+		body = body[:len(body)/2]
+	}
 	if skip := len(e.stdin) - offset; skip <= len(body) {
 		e.stdin = append(e.stdin, body[skip:]...)
 	}
 	e.closed = r.URL.Query().Get("close") == "true"
-	if e.failures > 0 {
-		e.failures--
-		panic(http.ErrAbortHandler)
+	if e.arrived != nil && len(body) > 0 {
+		e.arrived <- struct{}{}
 	}
-	io.WriteString(w, `{"received":`+strconv.Itoa(len(e.stdin))+`}`)
+	io.WriteString(w, `{"received":`+strconv.Itoa(max(len(e.stdin), offset))+`}`)
 }
 
 func plane(t *testing.T, e *planeEdge, token string) *Plane {
@@ -72,16 +78,54 @@ func plane(t *testing.T, e *planeEdge, token string) *Plane {
 	return p
 }
 
-// TestStdinSurvivesBrokenAnswers: bytes whose answer was lost are sent again, and arrive once.
+// TestStdinSurvivesBrokenAnswers: bytes that didn't arrive, or whose answer was lost, are sent again, and arrive once.
 func TestStdinSurvivesBrokenAnswers(t *testing.T) {
-	e := &planeEdge{failures: 3}
-	sent := bytes.Repeat([]byte("0123456789"), 100_000)
+	e := &planeEdge{failures: 4}
+	sent := bytes.Repeat([]byte("0123456789"), 2*stdinWindow/10)
 	n, err := plane(t, e, "spacesbx_x").SendStdin(t.Context(), "ses_1", 0, bytes.NewReader(sent), true)
 	if err != nil || n != int64(len(sent)) {
 		t.Fatalf("sent %d: %v", n, err)
 	}
 	if !bytes.Equal(e.stdin, sent) || !e.closed {
 		t.Errorf("the session got %d bytes of %d, closed %t", len(e.stdin), len(sent), e.closed)
+	}
+}
+
+// TestStdinIsSentInLongRequests: what can be read at once doesn't wait for an answer every so often.
+func TestStdinIsSentInLongRequests(t *testing.T) {
+	e := &planeEdge{}
+	if _, err := plane(t, e, "spacesbx_x").SendStdin(t.Context(), "ses_1", 0, bytes.NewReader(make([]byte, 4<<20)), true); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.seen) > 4 { // one and the close; a machine under load may lose a linger
+		t.Errorf("%d requests for 4 MiB: %q", len(e.seen), e.seen)
+	}
+}
+
+// TestStdinIsSentAsItComes: a conversation needs each line to arrive before the next is written.
+func TestStdinIsSentAsItComes(t *testing.T) {
+	e := &planeEdge{arrived: make(chan struct{})}
+	r, w := io.Pipe()
+	go func() {
+		for _, line := range []string{"one\n", "two\n", "three\n"} {
+			io.WriteString(w, line)
+			<-e.arrived
+		}
+		w.Close()
+	}()
+	n, err := plane(t, e, "spacesbx_x").SendStdin(t.Context(), "ses_1", 0, r, true)
+	if err != nil || n != 14 || string(e.stdin) != "one\ntwo\nthree\n" {
+		t.Errorf("sent %d, %q: %v", n, e.stdin, err)
+	}
+}
+
+// TestStdinOfABrokenSource: what was read before is sent, and the end isn't told.
+func TestStdinOfABrokenSource(t *testing.T) {
+	e := &planeEdge{}
+	broken := errors.New("the disk is gone")
+	n, err := plane(t, e, "spacesbx_x").SendStdin(t.Context(), "ses_1", 0, io.MultiReader(bytes.NewReader([]byte("part")), iotest.ErrReader(broken)), true)
+	if !errors.Is(err, broken) || n != 4 || string(e.stdin) != "part" || e.closed {
+		t.Errorf("sent %d, %q, closed %t: %v", n, e.stdin, e.closed, err)
 	}
 }
 
