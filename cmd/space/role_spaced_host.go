@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,9 @@ import (
 	"github.com/space-platform/space/internal/host"
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/doctor"
+	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/fake"
@@ -58,6 +61,10 @@ func hostRole() *cobra.Command {
 // hostConfig mounts the volume and prepares what guests boot.
 func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (host.Config, error) {
 	out := host.Config{Instance: i, Helper: rootfs.Self(), DataDir: i.RoleDir(instance.Host), Insecure: c.InsecureRegistries, Allowed: c.AllowedRegistries, Version: version}
+	var err error
+	if out.Pool, err = poolConfig(c); err != nil {
+		return out, err
+	}
 	out.Volume = disk.Volume{Path: i.Volume(), Image: i.VolumeImage(), Bytes: int64(c.VolumeGiB) << 30}
 	if err := out.Volume.Ensure(ctx); err != nil {
 		return out, err
@@ -78,6 +85,21 @@ func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (ho
 	}
 	out.Driver, err = chooseDriver(ctx, i, c, guest)
 	return out, err
+}
+
+// poolShare is the part of the node's memory that waiting machines take at most when the configuration doesn't say.
+const poolShare = 10
+
+func poolConfig(c instance.Config) (execution.PoolConfig, error) {
+	if c.PoolSize != instance.PoolAuto {
+		n, err := strconv.Atoi(c.PoolSize)
+		return execution.PoolConfig{Size: n}, err
+	}
+	if c.PoolMemoryMiB > 0 {
+		return execution.PoolConfig{Auto: true, MemoryBytes: int64(c.PoolMemoryMiB) << 20}, nil
+	}
+	f, err := meminfo.Read()
+	return execution.PoolConfig{Auto: true, MemoryBytes: f.Total / poolShare}, err
 }
 
 // chooseDriver makes the driver that the operator forces, or the best that works here.

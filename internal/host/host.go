@@ -12,8 +12,6 @@ import (
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
-
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/host/disk"
@@ -21,6 +19,7 @@ import (
 	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/service"
 	"github.com/space-platform/space/internal/host/template"
@@ -38,9 +37,10 @@ type Config struct {
 	Kernel   kernel.Files
 	Helper   rootfs.Helper // makes file systems
 	DataDir  string        // for what needn't be on the volume: uploads, and layers from registries
-	Insecure []string      // registries that needn't speak TLS, as HOST or HOST:PORT
-	Allowed  []string      // registries that needn't be on the public internet, as HOST, HOST:PORT or network
-	Version  string        // of this build
+	Pool     execution.PoolConfig
+	Insecure []string // registries that needn't speak TLS, as HOST or HOST:PORT
+	Allowed  []string // registries that needn't be on the public internet, as HOST, HOST:PORT or network
+	Version  string   // of this build
 }
 
 // The directories on the volume, and those in the data directory.
@@ -103,6 +103,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
+		Pool: c.Pool, Memory: meminfo.Read,
 	})
 	if err != nil {
 		return err
@@ -189,13 +190,13 @@ func mostOf(f *controlv1.NodeFacts) rootfs.Size {
 }
 
 func factsOf(c Config) *controlv1.NodeFacts {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
+	memory, err := meminfo.Read()
+	if err != nil {
 		slog.Warn("can't tell how much memory the node has", "err", err)
 	}
 	return &controlv1.NodeFacts{
 		Driver: c.Driver.Name(), Acceleration: c.Driver.Capabilities().Acceleration, Cpus: uint32(runtime.NumCPU()),
-		MemoryBytes: info.Totalram * uint64(info.Unit), Version: c.Version,
+		MemoryBytes: uint64(memory.Total), Version: c.Version,
 	}
 }
 

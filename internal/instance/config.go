@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/BurntSushi/toml"
 )
@@ -16,6 +17,11 @@ type Config struct {
 	Acceleration string `toml:"acceleration"`
 	// VolumeGiB is the size of the btrfs image, allocated whole when it's made. 0: DefaultVolumeGiB.
 	VolumeGiB int `toml:"volume_gib"`
+	// PoolSize is how many machines of each template and shape wait, restored and warm, for the next sandboxes: a number up to MaxPoolSize, or
+	// "auto" for as many as recent demand says. Empty: auto.
+	PoolSize string `toml:"pool_size"`
+	// PoolMemoryMiB is how much memory they may take together with "auto". 0: a tenth of the node's.
+	PoolMemoryMiB int `toml:"pool_memory_mib"`
 	// InsecureRegistries are registries of OCI images that needn't speak TLS, as HOST or HOST:PORT, wherever they are.
 	InsecureRegistries []string `toml:"insecure_registries"`
 	// AllowedRegistries are registries of OCI images at addresses that aren't on the public internet, loopback and the node's own included: as
@@ -33,6 +39,23 @@ type Config struct {
 	DatabaseURL string `toml:"-"`
 }
 
+// PoolAuto is the PoolSize that follows demand.
+const PoolAuto = "auto"
+
+// MaxPoolSize is the largest PoolSize. Each machine that waits takes some 40 MiB.
+const MaxPoolSize = 64
+
+// checkPool refuses a pool that isn't one.
+func (c Config) checkPool() error {
+	if n, err := strconv.Atoi(c.PoolSize); c.PoolSize != PoolAuto && (err != nil || n < 0 || n > MaxPoolSize) {
+		return fmt.Errorf("configuration: pool_size is %q, want %q or a number from 0 to %d", c.PoolSize, PoolAuto, MaxPoolSize)
+	}
+	if c.PoolMemoryMiB < 0 {
+		return fmt.Errorf("configuration: pool_memory_mib is %d, want 0 or more", c.PoolMemoryMiB)
+	}
+	return nil
+}
+
 // DefaultVolumeGiB is the size of the btrfs image when the configuration doesn't say.
 const DefaultVolumeGiB = 12
 
@@ -47,7 +70,8 @@ func LoadConfig(i Instance) (Config, error) {
 		return Config{}, err
 	}
 	c.DatabaseURL = secret.URL
-	return c.withDefaults(i), nil
+	c = c.withDefaults(i)
+	return c, c.checkPool()
 }
 
 func decode(path string, into any) error {
@@ -73,6 +97,9 @@ func decode(path string, into any) error {
 }
 
 func (c Config) withDefaults(i Instance) Config {
+	if c.PoolSize == "" {
+		c.PoolSize = PoolAuto
+	}
 	if c.VolumeGiB == 0 {
 		c.VolumeGiB = DefaultVolumeGiB
 	}

@@ -21,6 +21,11 @@ const configuration = `# SPACE, instance %[1]s. Restart with 'space down' and 's
 # Size of the volume with templates and disks, allocated whole when it's made.
 #volume_gib = %[2]d
 
+# How many restored and paused machines of each template and shape wait for the next sandboxes, which then run some ten times sooner: a
+# number up to %[5]d, or "auto", as many as recent demand says within pool_memory_mib (0: a tenth of the memory).
+#pool_size = "auto"
+#pool_memory_mib = 0
+
 # How clients reach the API and the edge. Empty: loopback, ports %[3]d and %[4]d.
 #public_url = ""
 #edge_url = ""
@@ -37,7 +42,7 @@ func EnsureConfiguration(i instance.Instance) error {
 	if err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
-	_, err = fmt.Fprintf(f, configuration, i.Name, instance.DefaultVolumeGiB, i.APIPort(), i.EdgePort())
+	_, err = fmt.Fprintf(f, configuration, i.Name, instance.DefaultVolumeGiB, i.APIPort(), i.EdgePort(), instance.MaxPoolSize)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}

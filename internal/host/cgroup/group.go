@@ -28,7 +28,19 @@ func (g Group) Create(l Limits) error {
 			return fmt.Errorf("make cgroup %s: %w", g.path, err)
 		}
 	}
-	for _, s := range g.settings(l) {
+	return g.set(g.settings(l)...)
+}
+
+// Weigh changes the group's CPUWeight to that of the limits.
+func (g Group) Weigh(l Limits) error {
+	if g.hierarchy.version == 2 {
+		return g.set(weightV2(l))
+	}
+	return g.set(weightV1(l))
+}
+
+func (g Group) set(settings ...setting) error {
+	for _, s := range settings {
 		if err := write(g.file(s.controller, s.file), s.value); err != nil {
 			if s.optional && isGone(err) {
 				continue

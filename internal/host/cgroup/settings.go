@@ -43,7 +43,7 @@ func settingsV1(l Limits) []setting {
 		{"memory", "memory.memsw.limit_in_bytes", memory, true},
 		{"cpu", "cpu.cfs_period_us", decimal(cpuPeriod), false},
 		{"cpu", "cpu.cfs_quota_us", decimal(quota), false},
-		{"cpu", "cpu.shares", decimal(usualShares * l.weight() / usualWeight), false},
+		weightV1(l),
 		{"pids", "pids.max", orMax(l.PIDs), false},
 	}
 }
@@ -58,10 +58,16 @@ func settingsV2(l Limits) []setting {
 		{"memory", "memory.swap.max", "0", true},
 		{"memory", "memory.oom.group", "1", true},
 		{"cpu", "cpu.max", cpu + " " + decimal(cpuPeriod), false},
-		{"cpu", "cpu.weight", decimal(l.weight()), true},
+		weightV2(l),
 		{"pids", "pids.max", orMax(l.PIDs), false},
 	}
 }
+
+func weightV1(l Limits) setting {
+	return setting{"cpu", "cpu.shares", decimal(usualShares * l.weight() / usualWeight), false}
+}
+
+func weightV2(l Limits) setting { return setting{"cpu", "cpu.weight", decimal(l.weight()), true} }
 
 func (l Limits) weight() int64 { return cmp.Or(max(l.CPUWeight, 0), usualWeight) }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/meminfo"
 )
 
 // row is one machine that nobody needs to have.
@@ -89,10 +90,10 @@ var rows = []row{
 	{"a volume above a full disk", judgeVolume(disk.Usage{Bytes: 12 * gib, FreeBytes: 6 * gib, ImageBytes: 12 * gib, AllocatedBytes: 12 * gib}, "/i"), Warn, "the volume is safe", "apt-get clean"},
 	{"a subvolume", judgeVolume(disk.Usage{Bytes: 12 * gib, FreeBytes: 6 * gib}, "/i"), OK, "6.0 GiB", ""},
 
-	{"memory", judgeMemory(memoryFacts{total: 32 * gib, available: 16 * gib}), OK, "16.0 GiB of 32.0", ""},
-	{"little memory", judgeMemory(memoryFacts{total: 4 * gib, available: 2 * gib}), Warn, "very few", "ps"},
-	{"no memory", judgeMemory(memoryFacts{total: gib, available: gib / 2}), Fail, "needed", "ps"},
-	{"swap", judgeMemory(memoryFacts{total: 32 * gib, available: 16 * gib, swap: gib}), Warn, "swap", "swapoff"},
+	{"memory", judgeMemory(meminfo.Facts{Total: 32 * gib, Available: 16 * gib}), OK, "16.0 GiB of 32.0", ""},
+	{"little memory", judgeMemory(meminfo.Facts{Total: 4 * gib, Available: 2 * gib}), Warn, "very few", "ps"},
+	{"no memory", judgeMemory(meminfo.Facts{Total: gib, Available: gib / 2}), Fail, "needed", "ps"},
+	{"swap", judgeMemory(meminfo.Facts{Total: 32 * gib, Available: 16 * gib, Swap: gib}), Warn, "swap", "swapoff"},
 
 	{"clock", judgeClock(clockFacts{now: day, newest: day.Add(-time.Hour), synced: true, running: true}), OK, "synchronised", ""},
 	{"a clock of its own", judgeClock(clockFacts{now: day, running: true}), Warn, "not synchronised", "timesyncd"},
@@ -126,12 +127,5 @@ func TestFixesAreCommandsOfDebian(t *testing.T) {
 		if r.got.fix != "" && !command.MatchString(r.got.fix) {
 			t.Errorf("%s: fix %q isn't a command", r.name, r.got.fix)
 		}
-	}
-}
-
-func TestParseMeminfo(t *testing.T) {
-	got := parseMeminfo("MemTotal:       24683636 kB\nMemFree: 1\nMemAvailable:   23000000 kB\nSwapTotal:             0 kB\nodd\n")
-	if want := (memoryFacts{total: 24683636 << 10, available: 23000000 << 10}); got != want {
-		t.Errorf("parseMeminfo = %+v, want %+v", got, want)
 	}
 }

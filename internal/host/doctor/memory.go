@@ -3,9 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
+
+	"github.com/space-platform/space/internal/host/meminfo"
 )
 
 const (
@@ -15,38 +14,23 @@ const (
 )
 
 func lookMemory(context.Context, Options) verdict {
-	b, err := os.ReadFile("/proc/meminfo")
+	f, err := meminfo.Read()
 	if err != nil {
 		return verdict{state: Fail, detail: err.Error()}
 	}
-	return judgeMemory(parseMeminfo(string(b)))
+	return judgeMemory(f)
 }
 
-// memoryFacts are in bytes.
-type memoryFacts struct{ total, available, swap int64 }
-
-// parseMeminfo reads /proc/meminfo; what isn't there is 0.
-func parseMeminfo(s string) memoryFacts {
-	values := map[string]int64{}
-	for line := range strings.Lines(s) {
-		if f := strings.Fields(line); len(f) >= 2 {
-			n, _ := strconv.ParseInt(f[1], 10, 54) // kibibytes: their bytes fit into 64 bits
-			values[f[0]] = n << 10
-		}
-	}
-	return memoryFacts{total: values["MemTotal:"], available: values["MemAvailable:"], swap: values["SwapTotal:"]}
-}
-
-func judgeMemory(f memoryFacts) verdict {
-	detail := fmt.Sprintf("%s of %s available", gibs(f.available), gibs(f.total))
+func judgeMemory(f meminfo.Facts) verdict {
+	detail := fmt.Sprintf("%s of %s available", gibs(f.Available), gibs(f.Total))
 	const look = "ps --sort=-rss -eo rss,pid,comm | head"
 	switch {
-	case f.available < memoryNeeded:
+	case f.Available < memoryNeeded:
 		return verdict{Fail, detail, fmt.Sprintf("%s are needed for the platform and one machine", gibs(memoryNeeded)), look}
-	case f.available < memoryGood:
+	case f.Available < memoryGood:
 		return verdict{Warn, detail, "room for very few machines", look}
-	case f.swap > 0:
-		return verdict{Warn, detail + fmt.Sprintf(", %s of swap", gibs(f.swap)), "memory of machines may be written to the host's swap, where secrets outlive them", "swapoff -a"}
+	case f.Swap > 0:
+		return verdict{Warn, detail + fmt.Sprintf(", %s of swap", gibs(f.Swap)), "memory of machines may be written to the host's swap, where secrets outlive them", "swapoff -a"}
 	default:
 		return fine(detail)
 	}

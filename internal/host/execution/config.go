@@ -6,6 +6,7 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/template"
@@ -24,6 +25,8 @@ type Config struct {
 	Kernel     kernel.Files // what machines boot that aren't loaded from a snapshot
 	Most       rootfs.Size  // that one machine may have
 	Sessions   session.Limits
+	Pool       PoolConfig
+	Memory     func() (meminfo.Facts, error)
 	Room       func() error                                          // says why there is no room for another disk; a *space.Error
 	DiskUsage  func(ctx context.Context, path string) (int64, error) // how many bytes a disk takes that it shares with no other
 	Clone      func(from, to string, uid int) error                  // makes a file that shares the other's content and belongs to the uid
@@ -38,6 +41,8 @@ type Enclosures interface {
 	Find(s jail.Spec) vmm.Enclosure
 	// Measure reads what the enclosure's program uses.
 	Measure(s jail.Spec) (jail.Usage, error)
+	// Weigh gives the enclosure's program the share of a scarce CPU that the spec's limits say.
+	Weigh(s jail.Spec) error
 	// Remove ends every process of the enclosure and removes it.
 	Remove(ctx context.Context, s jail.Spec) error
 }
@@ -51,6 +56,10 @@ type Templates interface {
 	BuildShape(id string, size rootfs.Size)
 	// Start returns what runs in the template's snapshots and must be started after a boot; nil: nothing.
 	Start(id string) *sessionv1.Spec
+	// Loadable returns all snapshots from which machines can be loaded now.
+	Loadable() []template.Loadable
+	// Probe is a command that a machine loaded from the template's snapshot can try, so that the next one is quick.
+	Probe(id string) *sessionv1.Spec
 	// Reject says that a template's snapshot doesn't fit this node.
 	Reject(id string)
 }

@@ -12,6 +12,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/template"
@@ -32,7 +33,8 @@ func (e *execution) begin(ctx context.Context) bool {
 		err = e.create(ctx)
 	}
 	if err == nil {
-		e.become(space.ExecutionRunning, nil)
+		e.announce(space.ExecutionRunning)
+		e.cfg.Changed()
 		return true
 	}
 	if ctx.Err() != nil {
@@ -68,6 +70,8 @@ func (e *execution) create(ctx context.Context) error {
 		return err
 	}
 	defer o.give()
+	e.table.pool.arrived(e.rec, o.size)
+	defer e.table.pool.left()
 	limit := loadTimeout
 	if o.snapshot == nil {
 		limit = bootTimeout
@@ -85,11 +89,48 @@ var errCreateTimeout = errors.New("the creation took too long")
 
 func (e *execution) steps(ctx context.Context, o origin) error {
 	laps := startLaps()
+	claimed := e.claim(ctx, o, laps)
+	if !claimed {
+		if err := e.make(ctx, o, laps); err != nil {
+			return err
+		}
+	}
+	if err := e.loadSessions(); err != nil {
+		return err
+	}
+	if err := e.run(); err != nil {
+		return err
+	}
+	e.sessions.Use(e.link)
+	if o.snapshot == nil {
+		e.afterBoot(o)
+	}
+	laps.lap("settle")
+	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", slog.Bool("booted", o.snapshot == nil), slog.Bool("pooled", claimed), laps.attrs())
+	laps.observe()
+	return nil
+}
+
+// make makes a machine for this execution alone.
+func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
 	if err := e.reserve(o.size); err != nil {
 		return err
 	}
 	laps.lap("record")
-	place := e.place()
+	if err := e.raise(ctx, o, e.place(), laps); err != nil {
+		return err
+	}
+	l, err := e.greet(ctx, true)
+	if err != nil {
+		return space.Errorf(space.CodeGuest, "the guest didn't come up: %w", err)
+	}
+	laps.lap("greet")
+	e.link = l
+	return nil
+}
+
+// raise makes everything that a machine needs, and starts it.
+func (e *execution) raise(ctx context.Context, o origin, place jail.Spec, laps *laps) error {
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.clone(gctx, o, place.UID) })
@@ -105,37 +146,14 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 		return err
 	}
 	laps.lap("start")
-	l, err := e.greet(ctx, true)
-	if err != nil {
-		return space.Errorf(space.CodeGuest, "the guest didn't come up: %w", err)
-	}
-	laps.lap("greet")
-	e.link = l
-	if err := e.loadSessions(); err != nil {
-		return err
-	}
-	e.sessions.Use(l)
-	if o.snapshot == nil {
-		e.afterBoot(o)
-	}
-	laps.lap("sessions")
-	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", slog.Bool("booted", o.snapshot == nil), laps.attrs())
-	laps.observe()
 	return nil
 }
 
 // reserve puts the record on file, with a uid.
 func (e *execution) reserve(size rootfs.Size) error {
-	if err := e.cfg.Room(); err != nil {
-		return err
-	}
-	uid, err := e.cfg.UIDs.Take()
+	uid, err := e.takeUID()
 	if err != nil {
 		return err
-	}
-	if err := os.Mkdir(e.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		e.cfg.UIDs.Give(uid)
-		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
 	}
 	if err := e.change(func(r *record) { r.UID, r.Size = uid, size }); err != nil {
 		e.cfg.UIDs.Give(uid)
@@ -144,17 +162,40 @@ func (e *execution) reserve(size rootfs.Size) error {
 	return nil
 }
 
-// start starts the machine and writes down how to find it again.
+// takeUID takes a uid and makes the directory, if the node has room for another machine.
+func (e *execution) takeUID() (int, error) {
+	if err := e.cfg.Room(); err != nil {
+		return 0, err
+	}
+	uid, err := e.cfg.UIDs.Take()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Mkdir(e.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		e.cfg.UIDs.Give(uid)
+		return 0, fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
+	}
+	return uid, nil
+}
+
+// run puts on file that the execution runs, and how its machine is found again.
+func (e *execution) run() error {
+	h := e.machine.Handle()
+	err := e.change(func(r *record) { r.Machine, r.State, r.Since = &h, space.ExecutionRunning, time.Now() })
+	if err != nil {
+		return fmt.Errorf("note that execution %s runs: %w", e.route.Execution, err)
+	}
+	return nil
+}
+
+// start starts the machine.
 func (e *execution) start(ctx context.Context, home vmm.Enclosure, o origin) (err error) {
 	if o.snapshot == nil {
 		e.machine, err = e.boot(ctx, home)
 	} else {
 		e.machine, err = e.load(ctx, home, *o.snapshot)
 	}
-	if err != nil {
-		return err
-	}
-	return e.change(func(r *record) { h := e.machine.Handle(); r.Machine = &h })
+	return err
 }
 
 // boot starts the machine with today's kernel. Its memory is in no file.
@@ -194,7 +235,12 @@ func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Sna
 // greet makes a link to the guest: it has set its clock, its generator and its identity when greet returns. adopt says that it has
 // another execution's identity so far.
 func (e *execution) greet(ctx context.Context, adopt bool) (*link.Link, error) {
-	l, err := machine.Greet(ctx, e.machine, link.Sync{
+	return e.greetAt(ctx, e.machine, adopt)
+}
+
+// greetAt is greet, for a machine that isn't the execution's yet.
+func (e *execution) greetAt(ctx context.Context, m vmm.Machine, adopt bool) (*link.Link, error) {
+	l, err := machine.Greet(ctx, m, link.Sync{
 		Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: adopt, Hostname: hostname(e.route.Sandbox),
 	})
 	shaken(err)

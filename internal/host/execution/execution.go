@@ -22,7 +22,7 @@ type execution struct {
 	cfg   *Config
 	table *Table
 	route space.Route
-	dir   string
+	dir   string // changes once, before it runs, when it gets a slot's
 	log   *slog.Logger
 
 	removal  chan struct{} // closed when Remove was called
@@ -153,7 +153,7 @@ func (e *execution) report() Report {
 
 // place is where the execution's machine runs.
 func (e *execution) place() jail.Spec {
-	return machine.Enclosure(e.route.Execution, e.rec.UID, e.shape())
+	return machine.Enclosure(e.rec.home(), e.rec.UID, e.shape())
 }
 
 func (e *execution) shape() vmm.Shape {

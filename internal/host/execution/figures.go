@@ -12,6 +12,8 @@ import (
 var (
 	stepDuration = telemetry.NewDurations("space_host_execution_step_duration_seconds", "Steps of the creation of executions; step all is the whole.", "step")
 	handshakes   = telemetry.NewCounter("space_host_link_handshakes_total", "Handshakes with guests, by how they ended: ok or failed.", "result")
+	claims       = telemetry.NewCounter("space_host_pool_claims_total", "Creations that could have used a machine of the pool: hit if one waited, miss if none did.", "result")
+	pooled       = prometheus.NewDesc("space_host_pool_slots", "Machines that wait in the pool.", []string{"template"}, nil)
 	executions   = prometheus.NewDesc("space_host_executions", "Executions that the node has on file.", []string{"state"}, nil)
 )
 
@@ -32,13 +34,16 @@ func shaken(err error) {
 	handshakes.WithLabelValues("ok").Inc()
 }
 
-// Figures returns the metrics of a table: how many executions are in which state.
+// Figures returns the metrics of a table: how many executions are in which state, and how many machines wait.
 func (t *Table) Figures() prometheus.Collector { return figures{t} }
 
 type figures struct{ table *Table }
 
 // Describe implements prometheus.Collector.
-func (figures) Describe(to chan<- *prometheus.Desc) { to <- executions }
+func (figures) Describe(to chan<- *prometheus.Desc) {
+	to <- executions
+	to <- pooled
+}
 
 // Collect implements prometheus.Collector.
 func (f figures) Collect(to chan<- prometheus.Metric) {
@@ -51,5 +56,8 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 	}
 	for state, n := range count {
 		to <- prometheus.MustNewConstMetric(executions, prometheus.GaugeValue, float64(n), string(state))
+	}
+	for template, n := range f.table.pool.counts() {
+		to <- prometheus.MustNewConstMetric(pooled, prometheus.GaugeValue, float64(n), template)
 	}
 }

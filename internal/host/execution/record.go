@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -34,7 +35,8 @@ type record struct {
 	Template string               `json:"template"`
 	DiskOf   string               `json:"disk_of,omitempty"` // the execution whose disk it boots from
 	Size     rootfs.Size          `json:"size"`
-	UID      int                  `json:"uid"` // 0 when it was given back
+	UID      int                  `json:"uid"`            // 0 when it was given back
+	Home     string               `json:"home,omitempty"` // the enclosure's id, if it was a slot's; else the execution's is meant
 	State    space.ExecutionState `json:"state"`
 	Since    time.Time            `json:"since"`
 	Error    *problem             `json:"error,omitempty"`    // with failed and lost
@@ -42,6 +44,9 @@ type record struct {
 	Stopping bool                 `json:"stopping,omitempty"` // Stop was called: it becomes stopped, or is removed
 	Removing bool                 `json:"removing,omitempty"` // Remove was called: nothing else will happen
 }
+
+// home is the id of the enclosure.
+func (r record) home() string { return cmp.Or(r.Home, r.Route.Execution) }
 
 // problem is a space.Error on file.
 type problem struct {
@@ -83,7 +88,7 @@ func (r record) write(dir string) error {
 const unreadableSuffix = ".unreadable"
 
 // readRecords returns the records below dir by the names of their directories. A directory without a record belongs to nobody: its
-// maker died before anything else existed, or its remover after everything else was gone. One whose record can't be read is put aside, so
+// maker died before anything else existed, or its remover after everything else was gone, or it's a slot's of the pool. One whose record can't be read is put aside, so
 // that a broken disk block costs an execution and not the node.
 func readRecords(dir string) (map[string]record, error) {
 	entries, err := os.ReadDir(dir)

@@ -22,6 +22,7 @@ import (
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/cgroup"
 	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/netns"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
@@ -53,6 +54,8 @@ type rig struct {
 	wanted   []rootfs.Size   // shapes that had no snapshot
 	starts   *sessionv1.Spec // what the template has running
 	sessions string          // directory of the snapshot's sessions
+	slots    PoolConfig
+	snapshot string // the name of the snapshot's state file
 }
 
 func newRig(t *testing.T) *rig {
@@ -63,7 +66,7 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	return &rig{t: t, dir: dir, homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
+	return &rig{t: t, dir: dir, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
 }
 
 // open is a new life of the daemon.
@@ -72,6 +75,7 @@ func (r *rig) open() *Table {
 	r.pool = uids.New(5000, 5009)
 	table, err := Open(r.t.Context(), Config{
 		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
+		Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -124,10 +128,24 @@ func (r *rig) clone(from, to string, _ int) error {
 
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {
 	return template.Snapshot{
-		State: filepath.Join(r.dir, "state"), Memory: filepath.Join(r.dir, "mem"), Disk: filepath.Join(r.dir, "disk"),
-		Size: rootfs.Size{VCPUs: 1, MemoryBytes: 1 << 20, DiskBytes: 1 << 20}, Sessions: r.sessions,
+		State: r.stateFile(), Memory: filepath.Join(r.dir, "mem"), Disk: filepath.Join(r.dir, "disk"), Size: ownSize, Sessions: r.sessions,
 	}, func() {}, r.template
 }
+
+// ownSize is that of the rig's only snapshot.
+var ownSize = rootfs.Size{VCPUs: 1, MemoryBytes: 1 << 20, DiskBytes: 1 << 20}
+
+func (r *rig) stateFile() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return filepath.Join(r.dir, r.snapshot)
+}
+
+func (r *rig) Loadable() []template.Loadable {
+	return []template.Loadable{{Template: "tpl_x", Size: ownSize, State: r.stateFile(), Own: true}}
+}
+
+func (r *rig) Probe(string) *sessionv1.Spec { return &sessionv1.Spec{Argv: []string{"true"}} }
 
 func (r *rig) BuildShape(_ string, size rootfs.Size) {
 	r.mu.Lock()
@@ -155,6 +173,8 @@ func (r *rig) Find(s jail.Spec) vmm.Enclosure { return vmm.Enclosure{ID: s.ID, U
 func (r *rig) Measure(jail.Spec) (jail.Usage, error) {
 	return jail.Usage{Usage: cgroup.Usage{CPUNanos: 5e8, MemoryBytes: 1234}, Traffic: netns.Traffic{Received: 1, Sent: 2}}, nil
 }
+
+func (r *rig) Weigh(jail.Spec) error { return nil }
 
 func (r *rig) Remove(ctx context.Context, s jail.Spec) error {
 	if err := r.step(ctx, "free"); err != nil {
@@ -247,6 +267,8 @@ type testMachine struct {
 	done chan struct{}
 	port *port        // nil until somebody dials; guarded by rig.mu
 	name atomic.Value // string: that the guest was given
+
+	paused atomic.Bool
 }
 
 func (m *testMachine) die() { m.once.Do(func() { close(m.done) }) }
@@ -261,8 +283,8 @@ func (m *testMachine) dead() bool {
 }
 
 func (m *testMachine) Handle() vmm.Handle           { return vmm.Handle{Driver: "test", PID: m.pid, UID: m.uid} }
-func (m *testMachine) Pause(context.Context) error  { return nil }
-func (m *testMachine) Resume(context.Context) error { return nil }
+func (m *testMachine) Pause(context.Context) error  { m.paused.Store(true); return nil }
+func (m *testMachine) Resume(context.Context) error { m.paused.Store(false); return nil }
 func (m *testMachine) Kill(context.Context) error   { m.die(); return nil }
 func (m *testMachine) Done() <-chan struct{}        { return m.done }
 func (m *testMachine) Close() error                 { return nil }

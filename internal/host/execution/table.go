@@ -31,6 +31,7 @@ type Table struct {
 	owners sync.WaitGroup
 
 	measuring chan struct{} // held by those who measure
+	pool      *pool
 
 	mu      sync.Mutex // guards what follows
 	execs   map[string]*execution
@@ -67,6 +68,7 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 	}
 	t := &Table{cfg: cfg, execs: map[string]*execution{}, measuring: make(chan struct{}, maxMeasuring)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.pool = newPool(t)
 	for name, r := range records {
 		t.execs[r.Route.Execution] = t.newExecution(filepath.Join(cfg.Dir, name), r)
 		if r.UID != 0 {
@@ -77,10 +79,11 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 		t.owners.Go(func() { e.own(t.ctx) })
 	}
 	t.awaitReattached(ctx)
+	t.owners.Go(func() { t.pool.keep(t.ctx) })
 	return t, nil
 }
 
-// Known returns the uids of the executions on file in dir, by their ids. Whatever else on this machine looks like an execution's is a
+// Known returns the uids of the executions on file in dir, by the ids of their enclosures. Whatever else on this machine looks like an execution's is a
 // leftover.
 func Known(dir string) (map[string]int, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -93,7 +96,7 @@ func Known(dir string) (map[string]int, error) {
 	known := map[string]int{}
 	for _, r := range records {
 		if r.UID != 0 {
-			known[r.Route.Execution] = r.UID
+			known[r.home()] = r.UID
 		}
 	}
 	return known, nil

@@ -52,6 +52,18 @@ func (j *Jail) furnish(s Spec) error {
 	return g.Wait()
 }
 
+// Weigh gives the enclosure's program the CPU weight of the spec's limits.
+func (j *Jail) Weigh(s Spec) error {
+	group, err := j.group(s.ID)
+	if err == nil {
+		err = group.Weigh(s.Limits)
+	}
+	if err != nil {
+		return fmt.Errorf("weigh enclosure %s: %w", s.ID, err)
+	}
+	return nil
+}
+
 // Remove ends every process of an enclosure and removes it. It may be called at any time and again: it removes what there is. While a
 // process can't be ended it removes nothing else, so that the uid isn't used again.
 func (j *Jail) Remove(ctx context.Context, s Spec) error {

@@ -7,10 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/meminfo"
 )
 
 // build is one run of an order in the helper.
@@ -87,28 +88,16 @@ const (
 
 // useMemory mounts a file system in memory where the tree is going to be. The helper's mounts end with it.
 func (b *build) useMemory() error {
-	if b.order.Recipe == "" || availableMemory() < memoryNeeded { // nobody knows how large others get
+	if b.order.Recipe == "" { // nobody knows how large others get
 		return nil
+	}
+	if f, err := meminfo.Read(); err != nil || f.Available < memoryNeeded {
+		return nil // on the disk then
 	}
 	if err := unix.Mount("tmpfs", b.root, "tmpfs", 0, memoryOption); err != nil {
 		return fmt.Errorf("make room in memory: %w", err)
 	}
 	return nil
-}
-
-// availableMemory returns how many bytes the kernel would give to somebody who asks; 0 if it doesn't say.
-func availableMemory() int64 {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(b)) {
-		if kib, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(kib), "kB")), 10, 64) // 0 if it's no number
-			return n << 10
-		}
-	}
-	return 0
 }
 
 // removeTree removes the tree, and where the helper's view was put together.

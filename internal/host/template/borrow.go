@@ -58,6 +58,30 @@ func (s *Store) SnapshotFor(template string, size rootfs.Size) (_ Snapshot, give
 	return b.snapshot(), b.use.RUnlock, nil
 }
 
+// Loadable is a snapshot from which machines can be loaded.
+type Loadable struct {
+	Template string
+	Size     rootfs.Size
+	State    string // its device state's file, which no other snapshot has
+	Own      bool   // it's the template's own shape
+}
+
+// Loadable returns all snapshots of templates that are ready: their own, and those of other shapes.
+func (s *Store) Loadable() []Loadable {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Loadable
+	for id, e := range s.templates {
+		if e.removing || e.State != Ready {
+			continue
+		}
+		for _, b := range e.snapshots() {
+			out = append(out, Loadable{Template: id, Size: b.m.Size, State: b.file(stateName), Own: b == e.base})
+		}
+	}
+	return out
+}
+
 // discard removes a snapshot that nobody finds any more, in the background. mu is held.
 func (s *Store) discard(b *base) { s.builds.Go(func() { s.destroy(b) }) }
 

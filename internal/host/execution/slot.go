@@ -1,0 +1,164 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/session"
+)
+
+// The times of a slot.
+const (
+	fillTimeout  = 2 * time.Minute // to make one, in the background of a loaded machine
+	wakeTimeout  = 5 * time.Second // for a slot to answer its execution; then another machine is taken
+	slotWeight   = 10              // how much of a scarce CPU a slot gets while it's made, in percent of a sandbox's
+	slotProbes   = 2               // commands that make the way to a command warm: the second still gains, a third doesn't
+	slotEpoch    = 1
+	slotHostname = "slot"
+)
+
+// slot is a machine that waits for an execution: loaded from a template's snapshot, warm and paused. It has an identity of its own, that of no
+// sandbox. No record tells of it: what a crash leaves belongs to nobody, and is removed.
+type slot struct {
+	*execution // without an owner, and in no table
+	kind       kind
+	state      string // the snapshot's: a slot of another snapshot is of no use
+	bytes      int64  // that it takes
+}
+
+// newSlot makes a slot. What is left of one that fails is the caller's to remove.
+func (t *Table) newSlot(k kind) *slot {
+	id := space.NewID(space.PrefixExecution)
+	r := record{Route: space.Route{Execution: id, Epoch: slotEpoch}, Template: k.template, Size: k.size, State: space.ExecutionPending}
+	return &slot{execution: t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(id)), r), kind: k}
+}
+
+// fill makes the machine.
+func (s *slot) fill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
+	o, err := s.fromTemplate()
+	if err != nil {
+		return err
+	}
+	defer o.give()
+	if o.snapshot == nil {
+		return space.Errorf(space.CodeTemplateNotReady, "template %s has no snapshot of that size any more", s.kind.template)
+	}
+	s.state = o.snapshot.State
+	if s.rec.UID, err = s.takeUID(); err != nil {
+		return err
+	}
+	if err := s.raise(ctx, o, s.background(), startLaps()); err != nil {
+		return err
+	}
+	if err := s.warm(ctx); err != nil {
+		return err
+	}
+	if err := s.machine.Pause(ctx); err != nil {
+		return err
+	}
+	if u, err := s.cfg.Enclosures.Measure(s.place()); err == nil {
+		s.bytes = u.MemoryBytes
+	}
+	return s.cfg.Enclosures.Weigh(s.place())
+}
+
+// background is the slot's enclosure while nobody waits for it.
+func (s *slot) background() jail.Spec {
+	p := s.place()
+	p.Limits.CPUWeight = slotWeight
+	return p
+}
+
+// warm tries commands, whatever comes of them, and lets go of the guest.
+func (s *slot) warm(ctx context.Context) error {
+	l, err := machine.Greet(ctx, s.machine, link.Sync{Execution: s.route.Execution, Epoch: slotEpoch, Adopt: true, Hostname: slotHostname})
+	shaken(err)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	dir := s.file(warmName)
+	defer os.RemoveAll(dir)
+	sessions, err := session.Open(dir, session.Limits{}, s.log)
+	if err != nil {
+		return err
+	}
+	defer sessions.Close()
+	sessions.Use(l)
+	for range slotProbes {
+		probe := session.Request{Session: space.NewID(space.PrefixSession), Spec: s.cfg.Templates.Probe(s.kind.template)}
+		if err := sessions.Attach(ctx, probe, func(*sessionv1.AttachResponse) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return sessions.Settle(ctx)
+}
+
+// warmName is the directory of a slot's own sessions, while there are any.
+const warmName = "warm"
+
+// wake greets the slot's guest as that of an execution. Whoever fails removes it.
+func (s *slot) wake(ctx context.Context, e *execution) (*link.Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
+	defer cancel()
+	if err := s.machine.Resume(ctx); err != nil {
+		return nil, err
+	}
+	return e.greetAt(ctx, s.machine, true)
+}
+
+// claim makes a slot's machine that of the execution. It reports false if there is none.
+func (e *execution) claim(ctx context.Context, o origin, laps *laps) bool {
+	if o.snapshot == nil {
+		return false
+	}
+	for s := e.table.pool.take(e.rec.Template, o); s != nil; s = e.table.pool.take(e.rec.Template, o) {
+		l, err := s.wake(ctx, e)
+		if err != nil {
+			e.log.Warn("a machine of the pool doesn't answer; another one is taken", "slot", s.route.Execution, "err", err)
+			e.table.pool.discard(s)
+			continue
+		}
+		e.mu.Lock()
+		e.dir, e.rec.UID, e.rec.Home, e.rec.Size = s.dir, s.rec.UID, s.route.Execution, s.rec.Size
+		e.mu.Unlock()
+		e.machine, e.link = s.machine, l
+		laps.lap("claim")
+		return true
+	}
+	return false
+}
+
+// remove removes the slot to its last trace. It may be repeated.
+func (s *slot) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, freeTimeout)
+	defer cancel()
+	if s.rec.UID == 0 {
+		return nil
+	}
+	if s.machine != nil {
+		if err := s.machine.Kill(ctx); err != nil {
+			return err
+		}
+		s.machine.Close()
+		s.machine = nil
+	}
+	err := errors.Join(s.cfg.Enclosures.Remove(ctx, s.place()), os.RemoveAll(s.dir))
+	if err != nil {
+		return fmt.Errorf("remove slot %s: %w", s.route.Execution, err)
+	}
+	s.cfg.UIDs.Give(s.rec.UID)
+	s.rec.UID = 0
+	return nil
+}
