@@ -77,12 +77,13 @@ func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (ho
 	prepare, cancel := context.WithTimeout(ctx, kernelTimeout)
 	defer cancel()
 	out.Kernel, err = kernel.Prepare(prepare, kernel.Options{
-		Dir: i.KernelDir(), Guest: guest,
+		Dir: i.KernelDir(), Guest: guest, Kind: kernel.Kind(c.Kernel),
 		Progress: func(line string) { slog.Info("preparing the guest's kernel", "step", line) },
 	})
 	if err != nil {
 		return out, err
 	}
+	slog.Info("guests have a kernel", "version", out.Kernel.Version, "tuned", out.Kernel.Tuned)
 	out.Driver, err = chooseDriver(ctx, i, c, guest)
 	return out, err
 }

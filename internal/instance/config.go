@@ -15,6 +15,8 @@ type Config struct {
 	Driver string `toml:"driver"`
 	// Acceleration forces "kvm" or "tcg" for the qemu driver. Empty: kvm if a guest boots with it.
 	Acceleration string `toml:"acceleration"`
+	// Kernel forces which kernels guests boot: "tuned" for those that 'make kernel' built, "cloud" for Debian's. Empty: tuned if there are any.
+	Kernel string `toml:"kernel"`
 	// VolumeGiB is the size of the btrfs image, allocated whole when it's made. 0: DefaultVolumeGiB.
 	VolumeGiB int `toml:"volume_gib"`
 	// PoolSize is how many machines of each template and shape wait, restored and warm, for the next sandboxes: a number up to MaxPoolSize, or

@@ -201,7 +201,7 @@ func (e *execution) start(ctx context.Context, home vmm.Enclosure, o origin) (er
 // boot starts the machine with today's kernel. Its memory is in no file.
 func (e *execution) boot(ctx context.Context, home vmm.Enclosure) (vmm.Machine, error) {
 	return e.cfg.Driver.Boot(ctx, home, vmm.Boot{
-		Shape: e.shape(), Kernel: e.cfg.Kernel.Vmlinux, Initrd: e.cfg.Kernel.Initrd, Disk: e.file(diskName),
+		Shape: e.shape(), Kernel: e.cfg.Kernel.For(e.shape().VCPUs), Initrd: e.cfg.Kernel.Initrd, Disk: e.file(diskName),
 	})
 }
 

@@ -20,7 +20,7 @@ func TestDebiansKernel(t *testing.T) {
 	guest := filepath.Join(t.TempDir(), "spaced-guest")
 	write(t, guest, "the guest")
 	var said []string
-	o := kernel.Options{Dir: t.TempDir(), Guest: guest, Progress: func(line string) { said = append(said, line) }}
+	o := kernel.Options{Dir: t.TempDir(), Guest: guest, Kind: kernel.Cloud, Progress: func(line string) { said = append(said, line) }}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	f, err := kernel.Prepare(ctx, o)

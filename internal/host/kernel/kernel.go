@@ -1,12 +1,14 @@
 // Package kernel prepares what guests boot: an uncompressed kernel and an initramfs that holds spaced-guest and the modules which the
 // kernel needs to see its disk, its network and the link to the host.
 //
-// The kernel is Debian's own for cloud guests, fetched through apt and never installed on the host. It's for guests only and knows
+// There are two kinds of kernels. Tuned ones are what 'make kernel' has built on this machine, one for a single vCPU and one for more, with
+// everything built in. Without them it's Debian's own for cloud guests, fetched through apt and never installed on the host. The package knows
 // nothing of machines. Its invariant: a directory that Prepare named is complete, since everything is written beside it, synced, and
 // renamed into place; so a second Prepare finds it and does next to nothing.
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -20,26 +22,48 @@ import (
 
 // Files are what a machine boots.
 type Files struct {
-	Vmlinux string // path of the kernel: an ELF file with a PVH entry
+	Vmlinux string // path of the kernel for one vCPU: an ELF file with a PVH entry
+	SMP     string // path of the kernel for more than one vCPU; of Debian's kernel it's the same
 	Initrd  string // path of the initramfs
-	Version string // of the kernel, as its package has it
-	Digest  string // of kernel and initramfs together: 64 hexadecimal digits
+	Version string // of the kernels, as their package has it
+	Tuned   bool   // whether 'make kernel' built them
+	Digest  string // of kernels and initramfs together: 64 hexadecimal digits
+}
+
+// For returns the path of the kernel for a machine with so many vCPUs.
+func (f Files) For(vcpus int) string {
+	if vcpus > 1 {
+		return f.SMP
+	}
+	return f.Vmlinux
 }
 
 // Options say what to prepare and where.
 type Options struct {
 	Dir      string            // where the files are kept, root's; made if it's missing
 	Guest    string            // path of the spaced-guest binary
-	Update   bool              // fetch the newest kernel that apt knows, even if one is there
+	Kind     Kind              // "" for tuned kernels if there are any, else Debian's
+	Cache    string            // where 'make kernel' puts what it builds; "" for DefaultCache
+	Update   bool              // fetch the newest of Debian's kernels that apt knows, even if one is there
 	Progress func(line string) // is told what happens, a line at a time; nil for nobody
 }
 
+// Kind is where kernels are from.
+type Kind string
+
+// The kinds. One that is asked for by name is used or it's an error.
+const (
+	Tuned Kind = "tuned" // what 'make kernel' built
+	Cloud Kind = "cloud" // Debian's for cloud guests
+)
+
 // Prepare makes the files, or finds those of an earlier call. Several processes may call it for one directory at the same time.
-// Without a kernel in the directory it needs apt's package sources; the context bounds all of it.
+// Without a kernel in the directory or the cache it needs apt's package sources; the context bounds all of it.
 func Prepare(ctx context.Context, o Options) (Files, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	o.Cache = cmp.Or(o.Cache, DefaultCache)
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return Files{}, fmt.Errorf("prepare the guest kernel: %w", err)
 	}
@@ -56,7 +80,7 @@ func Prepare(ctx context.Context, o Options) (Files, error) {
 	if err != nil {
 		return Files{}, fmt.Errorf("prepare the initramfs: %w", err)
 	}
-	return Files{Vmlinux: t.vmlinux(), Initrd: initrd, Version: t.Version, Digest: digest(t.Sum, sum)}, nil
+	return t.files(initrd, sum), nil
 }
 
 func digest(sums ...string) string {

@@ -24,7 +24,7 @@ func prepared(t *testing.T) kernel.Options {
 	write(t, filepath.Join(tree, "kernel.json"), `{"version":"6.1.1-1","vmlinux_sha256":"aa","modules":["virtio.ko"]}`)
 	guest := filepath.Join(t.TempDir(), "spaced-guest")
 	write(t, guest, "the guest")
-	return kernel.Options{Dir: dir, Guest: guest, Progress: func(line string) { t.Log(line) }}
+	return kernel.Options{Dir: dir, Guest: guest, Cache: filepath.Join(dir, "cache"), Progress: func(line string) { t.Log(line) }}
 }
 
 func write(t *testing.T, path, text string) {
@@ -49,7 +49,8 @@ func prepare(t *testing.T, o kernel.Options) kernel.Files {
 func TestPrepareFindsWhatIsThere(t *testing.T) {
 	o := prepared(t)
 	first := prepare(t, o)
-	if first.Version != "6.1.1-1" || len(first.Digest) != 64 || first.Vmlinux != filepath.Join(o.Dir, "linux-6.1.1-1", "vmlinux") {
+	if first.Version != "6.1.1-1" || len(first.Digest) != 64 || first.Vmlinux != filepath.Join(o.Dir, "linux-6.1.1-1", "vmlinux") || first.Tuned ||
+		first.For(1) != first.For(2) {
 		t.Errorf("Prepare = %+v", first)
 	}
 	o.Progress = func(line string) { t.Errorf("the second call did something: %s", line) }

@@ -13,16 +13,18 @@ import (
 	"github.com/space-platform/space/internal/durable"
 )
 
-// tree is a kernel that was taken out of its package: vmlinux, the modules that a guest loads first, and this record.
+// tree is a kernel that was taken out of its package, or two that were built: vmlinux, the modules that a guest loads first, and this record.
 type tree struct {
 	Version string   `json:"version"`
 	Sum     string   `json:"vmlinux_sha256"`
-	Modules []string `json:"modules"` // file names, in the order in which they are loaded; none if all is built in
+	SMPSum  string   `json:"smp_sha256,omitempty"` // of the kernel for more than one vCPU, vmlinux-smp; "" if vmlinux is for all
+	Modules []string `json:"modules"`              // file names, in the order in which they are loaded; none if all is built in
 	dir     string
 }
 
 const (
-	treePrefix    = "linux-"
+	cloudPrefix   = "linux-"
+	tunedPrefix   = "tuned-"
 	treeRecord    = "kernel.json"
 	scratchPrefix = ".scratch-"
 	maxRecord     = 64 << 10
@@ -30,11 +32,38 @@ const (
 )
 
 func (t tree) vmlinux() string { return filepath.Join(t.dir, "vmlinux") }
+func (t tree) smp() string     { return filepath.Join(t.dir, "vmlinux-smp") }
 
-// ensureTree returns the kernel that is there, or fetches Debian's.
+// files are what machines boot with this tree and an initramfs of a checksum.
+func (t tree) files(initrd, sum string) Files {
+	f := Files{Vmlinux: t.vmlinux(), SMP: t.vmlinux(), Initrd: initrd, Version: t.Version, Digest: digest(t.Sum, sum)}
+	if t.SMPSum != "" {
+		f.SMP, f.Tuned, f.Digest = t.smp(), true, digest(t.Sum, t.SMPSum, sum)
+	}
+	return f
+}
+
+// ensureTree returns a kernel of the kind that is wanted.
 func ensureTree(ctx context.Context, o Options) (tree, error) {
+	switch o.Kind {
+	case Tuned:
+		return ensureTuned(o)
+	case Cloud:
+		return ensureCloud(ctx, o)
+	case "":
+		if t, err := ensureTuned(o); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+		return ensureCloud(ctx, o)
+	default:
+		return tree{}, fmt.Errorf("kernel %q is unknown: leave it empty, or %q, or %q", o.Kind, Tuned, Cloud)
+	}
+}
+
+// ensureCloud returns Debian's kernel that is there, or fetches it.
+func ensureCloud(ctx context.Context, o Options) (tree, error) {
 	if !o.Update {
-		if t, err := findTree(o.Dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if t, err := findTree(o.Dir, cloudPrefix); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return t, err
 		}
 	}
@@ -42,19 +71,19 @@ func ensureTree(ctx context.Context, o Options) (tree, error) {
 	if err != nil {
 		return tree{}, err
 	}
-	dir := filepath.Join(o.Dir, treePrefix+p.version)
+	dir := filepath.Join(o.Dir, cloudPrefix+p.version)
 	if t, err := openTree(dir); err == nil {
 		return t, nil
 	}
-	if err := makeTree(ctx, o, p, dir); err != nil {
+	if err := makeCloud(ctx, o, p, dir); err != nil {
 		return tree{}, err
 	}
 	return openTree(dir)
 }
 
-// findTree returns the newest tree in a directory, fs.ErrNotExist if there is none.
-func findTree(dir string) (tree, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, treePrefix+"*", treeRecord))
+// findTree returns the newest tree of a kind in a directory, fs.ErrNotExist if there is none.
+func findTree(dir, prefix string) (tree, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*", treeRecord))
 	if err != nil {
 		return tree{}, err
 	}
@@ -73,11 +102,29 @@ func openTree(dir string) (tree, error) {
 	if _, err := os.Stat(t.vmlinux()); err != nil {
 		return tree{}, err
 	}
+	if t.SMPSum == "" {
+		return t, nil
+	}
+	if _, err := os.Stat(t.smp()); err != nil {
+		return tree{}, err
+	}
 	return t, nil
 }
 
-// makeTree fetches a package and takes out of it what guests need. The tree before it stays: a machine may be starting with it.
-func makeTree(ctx context.Context, o Options, p debPackage, dir string) error {
+// makeCloud fetches a package and takes out of it what guests need. The tree before it stays: a machine may be starting with it.
+func makeCloud(ctx context.Context, o Options, p debPackage, dir string) error {
+	return o.makeTree(cloudPrefix, dir, func(scratch, made string) error {
+		root, err := p.unpack(ctx, scratch, o.Progress)
+		if err != nil {
+			return err
+		}
+		o.Progress("extracting the kernel from " + p.name)
+		return fillTree(made, root, p)
+	})
+}
+
+// makeTree makes a tree by calling fill, which writes it into made, and may use scratch; the record is what it writes last.
+func (o Options) makeTree(prefix, dir string, fill func(scratch, made string) error) error {
 	if err := keepNewest(filepath.Join(o.Dir, scratchPrefix+"*"), 0); err != nil { // of a call that was killed
 		return err
 	}
@@ -86,13 +133,8 @@ func makeTree(ctx context.Context, o Options, p debPackage, dir string) error {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	root, err := p.unpack(ctx, scratch, o.Progress)
-	if err != nil {
-		return err
-	}
-	o.Progress("extracting the kernel from " + p.name)
 	made := filepath.Join(scratch, "tree")
-	if err := fillTree(made, root, p); err != nil {
+	if err := fill(scratch, made); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(dir); err != nil { // what another life left without its record
@@ -101,7 +143,7 @@ func makeTree(ctx context.Context, o Options, p debPackage, dir string) error {
 	if err := durable.Rename(made, dir); err != nil {
 		return err
 	}
-	return keepNewest(filepath.Join(o.Dir, treePrefix+"*"), maxTrees)
+	return keepNewest(filepath.Join(o.Dir, prefix+"*"), maxTrees)
 }
 
 // fillTree writes a tree from an unpacked package. The record is written last.

@@ -97,7 +97,7 @@ func (b *builder) boot(ctx context.Context, home vmm.Enclosure, memory string) (
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return b.cfg.Driver.Boot(ctx, home, vmm.Boot{
-		Shape: b.shape(), Kernel: b.cfg.Kernel.Vmlinux, Initrd: b.cfg.Kernel.Initrd, Disk: b.disk(), Memory: memory,
+		Shape: b.shape(), Kernel: b.cfg.Kernel.For(b.size.VCPUs), Initrd: b.cfg.Kernel.Initrd, Disk: b.disk(), Memory: memory,
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/space-platform/space/internal/instance/instancetest"
 )
 
-func driver(t *testing.T) *qemu.Driver {
+func driver(t testing.TB) *qemu.Driver {
 	t.Helper()
 	d, err := qemu.New(t.Context(), qemu.Config{Acceleration: "tcg"})
 	if err != nil {
@@ -32,7 +32,7 @@ func driver(t *testing.T) *qemu.Driver {
 func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclosure) vmmtest.Fixture {
 	t.Helper()
 	return vmmtest.Fixture{
-		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, Initrd: k.Initrd,
+		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd,
 		Disk: vmmtest.Image(t), Virtual: true, Enclosure: enclosure,
 	}
 }

@@ -1,6 +1,7 @@
 package vmmtest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -30,13 +31,24 @@ func Guest(t testing.TB) string {
 	return path
 }
 
-// Kernel prepares what machines boot. The kernel is kept in the checkout's build directory.
+// kindVariable is the variable of the environment that names the kind of kernel that machines boot in tests.
+const kindVariable = "SPACE_TEST_KERNEL"
+
+// Kernel prepares what machines boot: Debian's kernel, or what SPACE_TEST_KERNEL names, so that a test doesn't depend on what was built
+// on its machine.
 func Kernel(t testing.TB) kernel.Files {
+	t.Helper()
+	return KernelOf(t, cmp.Or(kernel.Kind(os.Getenv(kindVariable)), kernel.Cloud))
+}
+
+// KernelOf prepares a kernel of a kind, which is kept in the checkout's build directory.
+func KernelOf(t testing.TB, kind kernel.Kind) kernel.Files {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), prepareLimit)
 	defer cancel()
 	files, err := kernel.Prepare(ctx, kernel.Options{
-		Dir: filepath.Join(checkout(t), "build", "kernel"), Guest: Guest(t), Progress: func(line string) { t.Log(line) },
+		Dir: filepath.Join(checkout(t), "build", "kernel"), Guest: Guest(t), Kind: kind,
+		Progress: func(line string) { t.Log(line) },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package vmmtest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -22,8 +23,12 @@ func (s *suite) enclosure(t *testing.T) (vmm.Enclosure, *recorder) {
 // bootSpec is a cold start with files of its own in dir.
 func (s *suite) bootSpec(t *testing.T, dir string, uid int) vmm.Boot {
 	t.Helper()
+	kernel := s.Kernel
+	if s.Shape.VCPUs > 1 {
+		kernel = cmp.Or(s.SMP, kernel)
+	}
 	return vmm.Boot{
-		Shape: s.Shape, Kernel: s.Kernel, Initrd: s.Initrd, Args: s.Args,
+		Shape: s.Shape, Kernel: kernel, Initrd: s.Initrd, Args: s.Args,
 		Disk: clone(t, s.Disk, dir, "disk", uid), Memory: s.emptyMemory(t, dir, uid),
 	}
 }

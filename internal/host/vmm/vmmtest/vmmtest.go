@@ -18,9 +18,10 @@ import (
 type Fixture struct {
 	Driver vmm.Driver
 	Shape  vmm.Shape
-	// Kernel and Initrd are what machines boot, Args more of the kernel's arguments; empty for a driver that boots none.
-	Kernel, Initrd string
-	Args           []string
+	// Kernel and Initrd are what machines boot, SMP the kernel of those with more than one vCPU ("" for the same), Args more of the kernel's
+	// arguments; empty for a driver that boots none.
+	Kernel, SMP, Initrd string
+	Args                []string
 	// Disk is a raw image that each machine gets a copy of, empty for none. It holds /bin/sh and the usual small programs.
 	Disk string
 	// Virtual says that machines have a kernel, files and memory of their own, which a snapshot holds. A fake's don't.
