@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/space-platform/space/internal/host/doctor"
 	"github.com/space-platform/space/internal/host/netns"
@@ -16,14 +17,17 @@ import (
 
 const qemu = "/usr/bin/qemu-system-x86_64"
 
+// patience is for emulation on a machine that does other things.
+const patience = time.Minute
+
 func TestATinyGuestRunsToItsEnd(t *testing.T) {
-	if err := doctor.BootGuest(t.Context(), qemu, "tcg"); err != nil {
+	if err := doctor.BootGuest(t.Context(), qemu, "tcg", patience); err != nil {
 		t.Error(err)
 	}
-	if err := doctor.BootGuest(t.Context(), "/usr/bin/false", "tcg"); err == nil {
+	if err := doctor.BootGuest(t.Context(), "/usr/bin/false", "tcg", patience); err == nil {
 		t.Error("a program that isn't QEMU booted a guest")
 	}
-	if err := doctor.BootGuest(t.Context(), qemu, "nothing"); err == nil || !strings.Contains(err.Error(), "nothing") {
+	if err := doctor.BootGuest(t.Context(), qemu, "nothing", patience); err == nil || !strings.Contains(err.Error(), "nothing") {
 		t.Errorf("without acceleration: %v, want QEMU's own words", err)
 	}
 }

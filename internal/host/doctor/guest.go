@@ -17,7 +17,7 @@ const (
 	romBytes = 64 << 10
 	// guestCount is how far the guest counts: 50 ms on hardware. What only looks like KVM but interprets instructions needs minutes.
 	guestCount = 100_000_000
-	// guestDeadline is how long it may take.
+	// guestDeadline is how long it may take with hardware virtualisation.
 	guestDeadline = 3 * time.Second
 	// debugPort ends QEMU when the guest writes to it, with twice the value and one more as the exit code.
 	debugPort   = 0xf4
@@ -26,8 +26,8 @@ const (
 )
 
 // BootGuest boots the smallest guest that proves something: it counts to a hundred million and says that it's done. It needs QEMU and
-// nothing else, no kernel and no disk. acceleration is kvm or tcg.
-func BootGuest(ctx context.Context, program, acceleration string) error {
+// nothing else, no kernel and no disk. acceleration is kvm or tcg, limit how long all of it may take.
+func BootGuest(ctx context.Context, program, acceleration string, limit time.Duration) error {
 	dir, err := os.MkdirTemp("", "space-guest-")
 	if err != nil {
 		return fmt.Errorf("boot a tiny guest: %w", err)
@@ -37,22 +37,22 @@ func BootGuest(ctx context.Context, program, acceleration string) error {
 	if err := os.WriteFile(rom, guestROM(), 0o600); err != nil {
 		return fmt.Errorf("boot a tiny guest: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, guestDeadline)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, "-M", "microvm,acpi=off", "-accel", acceleration, "-m", "16M", "-nodefaults", "-no-user-config",
 		"-display", "none", "-bios", rom, "-device", fmt.Sprintf("isa-debug-exit,iobase=%#x,iosize=1", debugPort),
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny")
 	c.WaitDelay = time.Second
 	out, err := c.CombinedOutput()
-	return guestResult(ctx.Err(), err, string(out))
+	return guestResult(ctx.Err(), err, string(out), limit)
 }
 
 // guestResult says what an end of QEMU means.
-func guestResult(ctxErr, err error, output string) error {
+func guestResult(ctxErr, err error, output string, limit time.Duration) error {
 	var exit *exec.ExitError
 	switch {
 	case errors.Is(ctxErr, context.DeadlineExceeded):
-		return fmt.Errorf("a guest that counts to a hundred million wasn't done after %s", guestDeadline)
+		return fmt.Errorf("a guest that counts to a hundred million wasn't done after %s", limit)
 	case ctxErr != nil:
 		return ctxErr
 	case errors.As(err, &exit) && exit.ExitCode() == guestExit:

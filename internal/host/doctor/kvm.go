@@ -95,7 +95,7 @@ func KVM(ctx context.Context, o Options) error {
 	}
 	boot := o.BootKVM
 	if boot == nil {
-		boot = func(ctx context.Context) error { return BootGuest(ctx, qemuProgram, "kvm") }
+		boot = func(ctx context.Context) error { return BootGuest(ctx, qemuProgram, "kvm", guestDeadline) }
 	}
 	err = boot(ctx)
 	if ctx.Err() == nil { // not when the caller gave up
