@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +13,7 @@ import (
 	"github.com/space-platform/space/client"
 )
 
-// maxStdin is how much a session takes: it's given whole when the session is created.
+// maxStdin is how much stdin a session takes when it's created, in bytes. More is sent while it runs.
 const maxStdin = 1 << 20
 
 // stdinNotice is after how long of reading stdin people are told.
@@ -29,10 +28,13 @@ type commandFlags struct {
 	stdin   bool // -i: stdin goes on while the command runs
 	tty     bool // -t: run in a terminal
 	timeout time.Duration
+
+	rest io.Reader // the stdin that is sent while the command runs; nil: none
 }
 
 func addCommandFlags(c *cobra.Command) *commandFlags {
 	f := &commandFlags{}
+	c.Flags().SetInterspersed(false) // the command's flags aren't ours
 	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the command; NAME alone takes the value from here")
 	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path in which to run; the user's home if not given")
 	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
@@ -43,14 +45,26 @@ func addCommandFlags(c *cobra.Command) *commandFlags {
 	return f
 }
 
-// targetAndCommand wants what to use, and after -- what to run there. Without -- the command can't have flags.
-func targetAndCommand(target string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if dash := cmd.ArgsLenAtDash(); len(args) < 2 || dash >= 0 && dash != 1 {
-			return fmt.Errorf("%s wants %s -- CMD…", cmd.CommandPath(), target)
-		}
-		return nil
+// target separates what a command runs in from the command and its arguments. Our flags stand before or after the target; what follows the
+// first word of the command, or --, is the command's own. Without an error there is no command if help was asked for, and given.
+func target(cmd *cobra.Command, args []string, name string) (target string, argv []string, err error) {
+	if len(args) == 0 {
+		return "", nil, commandUsage(cmd, fmt.Errorf("%s wants %s and a command", cmd.CommandPath(), name))
 	}
+	if err := cmd.Flags().Parse(args[1:]); err != nil {
+		return "", nil, commandUsage(cmd, err)
+	}
+	if asked, _ := cmd.Flags().GetBool("help"); asked {
+		return "", nil, cmd.Help()
+	}
+	if argv = cmd.Flags().Args(); len(argv) == 0 {
+		return "", nil, commandUsage(cmd, fmt.Errorf("%s wants a command after %s %s", cmd.CommandPath(), name, args[0]))
+	}
+	return args[0], argv, nil
+}
+
+func commandUsage(cmd *cobra.Command, err error) error {
+	return exitCode{exitUsage, &cliError{code: "usage", message: err.Error(), hint: "write " + cmd.UseLine() + "; flags of the command itself come after it"}}
 }
 
 // session is what the flags ask for. Its errors say with which code to end.
@@ -76,33 +90,25 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, g
 	if f.tty {
 		s.Tty = &gen.TerminalSize{Rows: 24, Cols: 80}
 	}
-	if f.interactive() {
-		open := true
-		s.OpenStdin = &open
+	open := true
+	if f.stdin || f.tty {
+		s.OpenStdin, f.rest = &open, stdin
 		return s, nil
 	}
 	if f.noStdin || !piped(stdin) {
 		return s, nil
 	}
-	b, err := readStdin(stdin, tell)
+	b, more, err := readStdin(stdin, tell)
 	if err != nil {
 		return s, exitCode{exitPlatform, err}
 	}
 	if len(b) > 0 {
 		s.Stdin = &b
 	}
-	return s, nil
-}
-
-// interactive tells whether the command takes input while it runs.
-func (f *commandFlags) interactive() bool { return f.stdin || f.tty }
-
-// run runs the session as the flags say.
-func (f *commandFlags) run(ctx context.Context, c *client.Client, sandbox string, s client.SessionCreate, cmd *cobra.Command, show shower) error {
-	if f.interactive() {
-		return interactive{client: c, sandbox: sandbox, in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}.converse(ctx, s, show)
+	if more {
+		s.OpenStdin, f.rest = &open, stdin
 	}
-	return stream(ctx, c, sandbox, s, show)
+	return s, nil
 }
 
 func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
@@ -130,17 +136,15 @@ func piped(r io.Reader) bool {
 	return err == nil && st.Mode()&os.ModeCharDevice == 0 && (st.Mode().IsRegular() || st.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0)
 }
 
-// readStdin reads all, and says so when it takes long: whoever calls from a script may not know that its stdin is open.
-func readStdin(r io.Reader, tell io.Writer) ([]byte, error) {
-	notice := time.AfterFunc(stdinNotice, func() { fmt.Fprintln(tell, "space: reading stdin until it ends; -n doesn't read it") })
+// readStdin reads what a session takes when it's created, and tells whether there may be more. It says so when it takes long: whoever calls
+// from a script may not know that its stdin is open.
+func readStdin(r io.Reader, tell io.Writer) (b []byte, more bool, err error) {
+	notice := time.AfterFunc(stdinNotice, func() {
+		fmt.Fprintln(tell, "space: reading stdin until it ends; -i sends it as it comes, -n doesn't read it")
+	})
 	defer notice.Stop()
-	b, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
-	if err != nil {
-		return nil, fmt.Errorf("read stdin: %w", err)
+	if b, err = io.ReadAll(io.LimitReader(r, maxStdin)); err != nil {
+		return nil, false, fmt.Errorf("read stdin: %w", err)
 	}
-	if len(b) > maxStdin {
-		return nil, &cliError{code: "too_large", message: fmt.Sprintf("stdin is longer than %d bytes", maxStdin),
-			hint: "-i sends stdin of any length while the command runs"}
-	}
-	return b, nil
+	return b, len(b) == maxStdin, nil
 }

@@ -32,7 +32,7 @@ func cpCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := interruptible(cmd.Context())
+		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
 		p := startProgress(cmd.ErrOrStderr(), "copying "+args[0]+" to "+args[1])
 		defer p.end()

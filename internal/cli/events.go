@@ -28,7 +28,7 @@ func eventsCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := interruptible(cmd.Context())
+		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
 		all := cl.ListEvents(ctx, sandbox)
 		if follow {

@@ -1,20 +1,19 @@
 package cli
 
-import (
-	"fmt"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func execCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "exec SANDBOX [flags] -- CMD…", Short: "Run a command in a sandbox, with its output streaming and its exit code",
+		Use: "exec [flags] SANDBOX [--] CMD…", Short: "Run a command in a sandbox, with its output streaming and its exit code",
 		Example: "  space exec sbx_… -- python3 -c 'print(6*7)'\n  echo hello | space exec sbx_… -- cat",
-		Args:    targetAndCommand("SANDBOX"),
 	}
 	n, f := connectionFlags(a, c), addCommandFlags(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		in, err := f.session(args[1:], cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
+		target, argv, err := target(cmd, args, "SANDBOX")
+		if err != nil || argv == nil {
+			return err
+		}
+		in, err := f.session(argv, cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
 		if err != nil {
 			return err
 		}
@@ -22,13 +21,10 @@ func execCommand(a *app) *cobra.Command {
 		if err != nil {
 			return exitCode{exitPlatform, err}
 		}
-		ctx, stop := interruptible(cmd.Context())
+		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
-		err = interrupted(ctx, f.run(ctx, client, args[0], in, cmd, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
-		if ctx.Err() != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "detached: the command goes on in %s\n", args[0])
-		}
-		return err
+		talk := conversation{client: client, sandbox: target, signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
+		return interrupted(ctx, talk.run(ctx, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 	}
 	return c
 }

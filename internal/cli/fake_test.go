@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +23,9 @@ type fake struct {
 	mu        sync.Mutex
 	sandboxes []gen.Sandbox
 	sessions  map[string]gen.SessionCreate
-	started   chan struct{} // receives when a command that hangs was started
+	signals   map[string]chan string // by session: what it was sent
+	started   chan struct{}          // receives when a command that hangs was started
+	told      chan string            // receives the signals that a command has got and didn't end of
 }
 
 const fakeKey = "space_test"
@@ -30,14 +33,17 @@ const fakeKey = "space_test"
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFake(t testing.TB) *fake {
-	f := &fake{sessions: map[string]gen.SessionCreate{}, started: make(chan struct{}, 1)}
+	f := &fake{sessions: map[string]gen.SessionCreate{}, signals: map[string]chan string{}, started: make(chan struct{}, 1), told: make(chan string, 4)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/sandboxes", f.create)
 	mux.HandleFunc("GET /v1/sandboxes", f.list)
 	mux.HandleFunc("GET /v1/sandboxes/{id}", f.get)
 	mux.HandleFunc("DELETE /v1/sandboxes/{id}", f.remove)
 	mux.HandleFunc("POST /v1/sandboxes/{id}/sessions", f.session)
+	mux.HandleFunc("POST /v1/sandboxes/{id}/tokens", f.token)
 	mux.HandleFunc("GET /v1/sessions/{id}/attach", f.attach)
+	mux.HandleFunc("POST /v1/sessions/{id}/signal", f.signal)
+	mux.HandleFunc("POST /v1/sessions/{id}/stdin", f.stdin)
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, gen.TemplatePage{Items: []gen.Template{template("base")}})
 	})
@@ -45,7 +51,7 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("POST /v1/templates", f.build)
 	mux.HandleFunc("GET /v1/operations/{id}", f.operation)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/attach") && r.Header.Get("Authorization") != "Bearer "+fakeKey {
+		if !strings.HasPrefix(r.URL.Path, "/v1/sessions/") && r.Header.Get("Authorization") != "Bearer "+fakeKey {
 			refuse(w, 401, "unauthenticated", "the API key isn't valid")
 			return
 		}
@@ -144,9 +150,42 @@ func (f *fake) session(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := fmt.Sprintf("ses_%d", len(f.sessions)+1)
-	f.sessions[id] = in
+	f.sessions[id], f.signals[id] = in, make(chan string, 4)
 	answer(w, 201, gen.SessionCreated{Session: gen.Session{Id: id, Sandbox: r.PathValue("id"), State: gen.SessionStateCreated, CreatedAt: epoch},
 		Attachment: gen.Attachment{Token: "spaceatt_1", Url: f.URL + "/v1/sessions/" + id + "/attach", ExpiresAt: epoch.Add(time.Minute)}})
+}
+
+func (f *fake) token(w http.ResponseWriter, r *http.Request) {
+	answer(w, 201, gen.SandboxTokenCreated{Secret: "spacesbx_1", Url: f.URL, Token: gen.SandboxToken{Id: "tok_1", ExpiresAt: epoch.Add(time.Hour), CreatedAt: epoch}})
+}
+
+func (f *fake) signal(w http.ResponseWriter, r *http.Request) {
+	var in gen.SessionSignal
+	json.NewDecoder(r.Body).Decode(&in)
+	f.mu.Lock()
+	to := f.signals[r.PathValue("id")]
+	f.mu.Unlock()
+	to <- in.Signal
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// stdin appends what comes to what the session was created with, as the real one does.
+func (f *fake) stdin(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in := f.sessions[r.PathValue("id")]
+	all := append(*cmp.Or(in.Stdin, &[]byte{}), b...)
+	in.Stdin = &all
+	if r.URL.Query().Get("close") == "true" {
+		in.OpenStdin = nil
+		close(f.signals[r.PathValue("id")])
+	}
+	f.sessions[r.PathValue("id")] = in
+	answer(w, 200, gen.StdinReceived{Received: int64(len(all))})
 }
 
 // stream is a session's events as they are sent.
@@ -166,7 +205,7 @@ func (s *stdStream) output(name, text string) {
 
 func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
-	in := f.sessions[r.PathValue("id")]
+	in, signals := f.sessions[r.PathValue("id")], f.signals[r.PathValue("id")]
 	f.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &stdStream{w: w}
@@ -177,8 +216,17 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		s.output("stderr", "warned\n")
 		s.send("exit", `{"code":0}`)
 	case "cat":
+		if in.OpenStdin != nil {
+			w.(http.Flusher).Flush()
+			<-signals // closed when all input has come
+			f.mu.Lock()
+			in = f.sessions[r.PathValue("id")]
+			f.mu.Unlock()
+		}
 		if in.Stdin != nil {
-			s.output("stdout", string(*in.Stdin))
+			for piece := range slices.Chunk(*in.Stdin, 32<<10) {
+				s.output("stdout", string(piece))
+			}
 		}
 		s.send("exit", `{"code":0}`)
 	case "describe":
@@ -190,14 +238,27 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		s.send("exit", `{"code":null,"signal":"SIGKILL"}`)
 	case "lose":
 		s.send("lost", `{"type":"","title":"","status":410,"code":"execution_lost","detail":"the sandbox's machine is gone"}`)
-	case "flood":
-		for r.Context().Err() == nil {
+	case "flood": // until it's told that nobody reads
+		for {
 			s.output("stdout", strings.Repeat("x\n", 1000))
+			select {
+			case got := <-signals:
+				s.send("exit", fmt.Sprintf(`{"code":null,"signal":%q}`, got))
+				return
+			default:
+			}
 		}
-	case "hang":
+	case "hang", "stubborn": // a stubborn one ends of SIGKILL only
 		w.(http.Flusher).Flush()
 		f.started <- struct{}{}
-		<-r.Context().Done()
+		for got := range signals {
+			if argv[0] == "stubborn" && got != "SIGKILL" {
+				f.told <- got
+				continue
+			}
+			s.send("exit", fmt.Sprintf(`{"code":null,"signal":%q}`, got))
+			return
+		}
 	default:
 		s.send("exit", `{"code":127,"error":"`+argv[0]+`: not found"}`)
 	}

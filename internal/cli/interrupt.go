@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
@@ -14,22 +15,51 @@ type signalled struct{ syscall.Signal }
 
 func (s signalled) Error() string { return fmt.Sprintf("ended by the signal %s", s.Signal) }
 
+// interrupts are the signals that want this program to end.
+type interrupts struct {
+	end context.CancelCauseFunc
+
+	mu sync.Mutex
+	to func(syscall.Signal) // gets them instead; nil: they end the context
+}
+
 // interruptible returns a context that ends with the first signal that wants the program to end; a second one kills it. A reader that went
 // away is one of those signals: what was made must be cleaned up then, too.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+func interruptible(ctx context.Context) (context.Context, *interrupts, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	got := make(chan os.Signal, 1)
-	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	i := &interrupts{end: cancel}
+	got := make(chan os.Signal, 4)
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
-		select {
-		case s := <-got:
-			signal.Reset(syscall.SIGINT, syscall.SIGTERM)
-			cancel(signalled{s.(syscall.Signal)})
-		case <-done:
+		for {
+			select {
+			case s := <-got:
+				i.take(s.(syscall.Signal))
+			case <-done:
+				return
+			}
 		}
 	}()
-	return ctx, func() { close(done); signal.Stop(got); cancel(nil) }
+	return ctx, i, func() { close(done); signal.Stop(got); cancel(nil) }
+}
+
+func (i *interrupts) take(s syscall.Signal) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.to != nil {
+		i.to(s)
+		return
+	}
+	signal.Reset(syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
+	i.end(signalled{s})
+}
+
+// divert gives the signals to somebody else, who mustn't wait; to nil, to make them end the context again.
+func (i *interrupts) divert(to func(syscall.Signal)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.to = to
 }
 
 // interrupted makes the exit code of a signal, if one ended the context, and else leaves the error as it is.

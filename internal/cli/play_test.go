@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 )
 
 // TestMain makes the test binary be the CLI when a play calls it.
@@ -21,7 +22,7 @@ func TestPlays(t *testing.T) {
 		Dir: "testdata", RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			f := newFake(t)
-			e.Values[platformKey{}] = f
+			e.Values[platformKey{}], e.Values[begunKey{}] = f, &begun{}
 			home := filepath.Join(e.WorkDir, "home")
 			e.Setenv("HOME", home)
 			e.Setenv("URL", f.URL)
@@ -34,6 +35,20 @@ func TestPlays(t *testing.T) {
 			},
 			"started": func(ts *testscript.TestScript, _ bool, _ []string) { // until the platform has started a command that hangs
 				<-ts.Value(platformKey{}).(*fake).started
+			},
+			"told": func(ts *testscript.TestScript, _ bool, args []string) { // told SIGNAL: until a stubborn command has got it
+				if got := <-ts.Value(platformKey{}).(*fake).told; got != args[0] {
+					ts.Fatalf("the command was told of %s, want %s", got, args[0])
+				}
+			},
+			"begin": func(ts *testscript.TestScript, _ bool, args []string) { // begin CMD…: starts CMD, which isn't waited for
+				begin(ts, args)
+			},
+			"signal": func(ts *testscript.TestScript, _ bool, args []string) { // signal NAME: sends it to what was begun
+				ts.Check(ts.Value(begunKey{}).(*begun).Process.Signal(unix.SignalNum(args[0])))
+			},
+			"ended": func(ts *testscript.TestScript, _ bool, args []string) { // ended N: what was begun ends with exit code N
+				ended(ts, args[0])
 			},
 		},
 	})

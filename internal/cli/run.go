@@ -19,17 +19,20 @@ const (
 func runCommand(a *app) *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
-		Use: "run TEMPLATE [flags] -- CMD…", Short: "Run a command in a sandbox of its own and delete the sandbox",
+		Use: "run [flags] TEMPLATE [--] CMD…", Short: "Run a command in a sandbox of its own and delete the sandbox",
 		Long: "Creates a sandbox, runs the command in it with the piped stdin (up to 1 MiB, any length with -i), streams its output, deletes the sandbox and\n" +
 			"ends with the command's exit code.",
 		Example: "  space run base -- python3 -c 'print(6*7)'\n  space run base -- python3 - < script.py",
-		Args:    targetAndCommand("TEMPLATE"),
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "keep the sandbox and say its id on stderr")
 	c.Flags().Bool("rm", true, "delete the sandbox afterwards; that is so without it, too")
 	n, f := connectionFlags(a, c), addCommandFlags(c)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		in, err := f.session(args[1:], cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
+		target, argv, err := target(cmd, args, "TEMPLATE")
+		if err != nil || argv == nil {
+			return err
+		}
+		in, err := f.session(argv, cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
 		if err != nil {
 			return err
 		}
@@ -37,14 +40,17 @@ func runCommand(a *app) *cobra.Command {
 		if err != nil {
 			return exitCode{exitPlatform, err}
 		}
-		ctx, stop := interruptible(cmd.Context())
+		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
-		return interrupted(ctx, n.run(ctx, cmd, client, args[0], in, f, keep))
+		talk := conversation{client: client, signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
+		return interrupted(ctx, n.run(ctx, cmd, talk, target, in, keep))
 	}
 	return c
 }
 
-func (n *connection) run(ctx context.Context, cmd *cobra.Command, c *client.Client, template string, in client.SessionCreate, f *commandFlags, keep bool) (err error) {
+// run creates a sandbox, runs the command in it and deletes it, also when it's interrupted.
+func (n *connection) run(ctx context.Context, cmd *cobra.Command, talk conversation, template string, in client.SessionCreate, keep bool) (err error) {
+	c := talk.client
 	ordering, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	op, err := c.BeginCreateSandbox(ordering, client.SandboxCreate{Template: template})
@@ -60,7 +66,8 @@ func (n *connection) run(ctx context.Context, cmd *cobra.Command, c *client.Clie
 	if _, err := awaitSandbox(ctx, c, op, cmd.ErrOrStderr()); err != nil {
 		return exitCode{exitPlatform, err}
 	}
-	return f.run(ctx, c, id, in, cmd, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
+	talk.sandbox = id
+	return talk.run(ctx, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
 }
 
 func (n *connection) discard(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) error {

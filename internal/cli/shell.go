@@ -26,9 +26,10 @@ func shellCommand(a *app) *cobra.Command {
 		}
 		line, open := shells, true
 		in := client.SessionCreate{Shell: &line, OpenStdin: &open, Tty: &gen.TerminalSize{Rows: 24, Cols: 80}, User: given(f.user), Cwd: given(f.cwd)}
-		ctx, stop := interruptible(cmd.Context())
+		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
-		return interrupted(ctx, interactive{client: cl, sandbox: args[0], in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}.converse(ctx, in, plain(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+		talk := conversation{client: cl, sandbox: args[0], signals: signals, in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}
+		return interrupted(ctx, talk.run(ctx, in, plain(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 	}
 	return c
 }

@@ -12,15 +12,6 @@ import (
 	"github.com/space-platform/space/client"
 )
 
-// stream runs a command in a sandbox, shows its output as it comes, and returns how the program should end: exitCode, or an error.
-func stream(ctx context.Context, c *client.Client, sandbox string, in client.SessionCreate, show shower) error {
-	s, err := c.CreateSession(ctx, sandbox, in)
-	if err != nil {
-		return exitCode{exitPlatform, err}
-	}
-	return showSession(ctx, c, s, show)
-}
-
 // showSession shows a session's events until it has ended, and returns how the program should end.
 func showSession(ctx context.Context, c *client.Client, s client.SessionCreated, show shower) error {
 	for e, err := range c.Attach(ctx, s.Session, s.Attachment) {
@@ -28,7 +19,7 @@ func showSession(ctx context.Context, c *client.Client, s client.SessionCreated,
 			return exitCode{exitPlatform, err}
 		}
 		if err := show(e); err != nil {
-			return exitCode{exitPlatform, fmt.Errorf("show the command's output: %w", err)}
+			return exitCode{exitPlatform, err}
 		}
 		switch e.Type {
 		case client.EventExit:

@@ -12,24 +12,26 @@ import (
 
 	"golang.org/x/term"
 
+	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
-// interactive connects this terminal, or this stdin, with a session while it runs.
-type interactive struct {
+// conversation runs one command in a sandbox, from here: its output comes here, signals go there, and so does what is typed or piped in
+// while it runs.
+type conversation struct {
 	client  *client.Client
 	sandbox string
-	in      io.Reader
-	tell    io.Writer // what went wrong with the input
+	signals *interrupts
+	in      io.Reader // nil: nothing is sent while it runs
+	tell    io.Writer // what went wrong on the way
 }
 
-// converse runs a session that takes input while it runs. In a terminal an interrupt goes to the command, as Ctrl-C there would.
-func (i interactive) converse(ctx context.Context, s client.SessionCreate, show shower) error {
-	plane, err := i.client.Plane(ctx, i.sandbox)
-	if err != nil {
-		return exitCode{exitPlatform, err}
-	}
-	restore, size, err := i.raw(s.Tty != nil)
+// run creates a session and stays with it until its end. It returns how this program should end.
+func (c conversation) run(ctx context.Context, s client.SessionCreate, show shower) error {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	plane := kept(func(ctx context.Context) (*client.Plane, error) { return c.client.Plane(ctx, c.sandbox) })
+	restore, size, err := c.raw(s.Tty != nil)
 	if err != nil {
 		return exitCode{exitPlatform, err}
 	}
@@ -37,23 +39,69 @@ func (i interactive) converse(ctx context.Context, s client.SessionCreate, show 
 	if s.Tty != nil {
 		s.Tty.Rows, s.Tty.Cols = size()
 	}
-	created, err := i.client.CreateSession(ctx, i.sandbox, s)
-	if err != nil {
-		return exitCode{exitPlatform, err}
+	if c.in != nil { // before the command starts: it may be as short as this takes
+		if _, err := plane(ctx); err != nil {
+			return exitCode{exitPlatform, err}
+		}
 	}
-	f := &forwarder{plane: plane, session: created.Session.Id, sent: length(s.Stdin), in: i.in, tell: i.tell, size: size, tty: s.Tty != nil}
+	created, err := c.client.CreateSession(ctx, c.sandbox, s)
+	if err != nil {
+		return interrupted(ctx, exitCode{exitPlatform, err})
+	}
+	o := newOverseer(plane, created.Session.Id, c.tell, leave)
+	defer o.start(ctx, c.signals)()
+	f := &forwarder{plane: plane, session: created.Session.Id, sent: length(s.Stdin), in: c.in, tell: c.tell, size: size, tty: s.Tty}
 	defer f.stop()
-	return showSession(ctx, i.client, created, func(e client.Event) error {
+	show, broken := untilBroken(show, o)
+	err = showSession(ctx, c.client, created, func(e client.Event) error {
 		if e.Type == client.EventStarted {
+			o.hasStarted()
 			f.start(ctx) // a session takes input from then on
 		}
 		return show(e)
 	})
+	return o.ending(broken(err))
+}
+
+// kept opens something once, when it's first needed. A failure isn't kept.
+func kept[T any](open func(context.Context) (*T, error)) func(context.Context) (*T, error) {
+	var mu sync.Mutex
+	var it *T
+	return func(ctx context.Context) (*T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if it != nil {
+			return it, nil
+		}
+		var err error
+		it, err = open(ctx)
+		return it, err
+	}
+}
+
+// untilBroken shows events until that fails: then the command is told, and what it does until its end isn't shown. broken makes the failure
+// the ending's error, unless only the reader has gone: the command's own end says that.
+func untilBroken(show shower, o *overseer) (shower, func(ending error) error) {
+	var failure error
+	return func(e client.Event) error {
+			if failure != nil {
+				return nil
+			}
+			if failure = show(e); failure != nil {
+				o.brokenOutput()
+			}
+			return nil
+		}, func(ending error) error {
+			if failure == nil || errors.Is(failure, syscall.EPIPE) {
+				return ending
+			}
+			return exitCode{exitPlatform, fmt.Errorf("show the command's output: %w", failure)}
+		}
 }
 
 // raw puts the terminal into raw mode, if it is one and a terminal is asked for, and returns how to leave it and how large it is.
-func (i interactive) raw(tty bool) (restore func(), size func() (rows, cols int), err error) {
-	f, ok := i.in.(*os.File)
+func (c conversation) raw(tty bool) (restore func(), size func() (rows, cols int), err error) {
+	f, ok := c.in.(*os.File)
 	none := func() (int, int) { return 24, 80 }
 	if !tty || !ok || !term.IsTerminal(int(f.Fd())) {
 		return func() {}, none, nil
@@ -73,13 +121,13 @@ func (i interactive) raw(tty bool) (restore func(), size func() (rows, cols int)
 
 // forwarder sends what happens here to a session that has started.
 type forwarder struct {
-	plane   *client.Plane
+	plane   func(context.Context) (*client.Plane, error)
 	session string
 	sent    int64
-	in      io.Reader
+	in      io.Reader // nil: there is none
 	tell    io.Writer
 	size    func() (rows, cols int)
-	tty     bool
+	tty     *gen.TerminalSize // as it was created with; nil: it has no terminal
 
 	cancel context.CancelFunc // nil until it was started
 	sizes  sync.WaitGroup
@@ -91,10 +139,18 @@ func (f *forwarder) start(ctx context.Context) {
 		return
 	}
 	ctx, f.cancel = context.WithCancel(ctx)
+	if f.in == nil {
+		return
+	}
+	plane, err := f.plane(ctx)
+	if err != nil {
+		fmt.Fprintf(f.tell, "space: nothing can be sent to the command: %v\n", err)
+		return
+	}
 	// A read of a terminal can't be interrupted, so its reader is left behind when the program ends; nothing waits for it.
-	go f.input(ctx)
-	if f.tty {
-		f.sizes.Go(func() { f.resize(ctx) })
+	go f.input(ctx, plane)
+	if f.tty != nil {
+		f.sizes.Go(func() { f.resize(ctx, plane) })
 	}
 }
 
@@ -106,8 +162,8 @@ func (f *forwarder) stop() {
 }
 
 // input sends stdin until it ends. A session that has ended takes nothing more; its exit says all then.
-func (f *forwarder) input(ctx context.Context) {
-	_, err := f.plane.SendStdin(ctx, f.session, f.sent, f.in, true)
+func (f *forwarder) input(ctx context.Context, plane *client.Plane) {
+	_, err := plane.SendStdin(ctx, f.session, f.sent, f.in, true)
 	if err != nil && ctx.Err() == nil && !over(err) {
 		fmt.Fprintf(f.tell, "space: the command's input broke off: %v\n", err)
 	}
@@ -119,18 +175,20 @@ func over(err error) bool {
 	return errors.As(err, &refused) && (refused.Code == "conflict" || refused.Code == "not_found" || refused.Code == "session_lost" || refused.Code == "execution_lost")
 }
 
-// resize tells the session each new size of the terminal; one that is lost is followed by the next.
-func (f *forwarder) resize(ctx context.Context) {
+// resize tells the session each new size of the terminal; one that is lost is followed by the next. The first may have changed already.
+func (f *forwarder) resize(ctx context.Context, plane *client.Plane) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, syscall.SIGWINCH)
 	defer signal.Stop(changed)
-	for {
+	for was := *f.tty; ; {
+		if rows, cols := f.size(); rows != was.Rows || cols != was.Cols {
+			was.Rows, was.Cols = rows, cols
+			plane.Resize(ctx, f.session, rows, cols)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-changed:
-			rows, cols := f.size()
-			f.plane.Resize(ctx, f.session, rows, cols)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func topCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := interruptible(cmd.Context())
+		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
 		for {
 			list, err := measure(ctx, cl)
