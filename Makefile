@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo check-generated bench generate tools compiler
+.PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo check-generated bench generate tools compiler jq
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -50,7 +50,10 @@ unit: tools compiler ## unit tests with the race detector
 vm-test: tools ## tests that start real machines
 	$(GO) test -tags vm -p 1 -timeout 15m $(VM_PACKAGES)
 
-e2e: build ## tests of the whole platform
+jq: # the documentation's examples use it, and are tests
+	@command -v jq >/dev/null || apt-get install --yes --no-install-recommends jq
+
+e2e: build jq ## tests of the whole platform
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 
 fresh-demo: build

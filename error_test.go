@@ -4,10 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"regexp"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	space "github.com/space-platform/space"
 )
+
+// TestErrorCodesAreDocumented compares the table in docs/api.md with the vocabulary.
+func TestErrorCodesAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[space.Code]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([0-9]{3}) \\| .+ \\|$").FindAllStringSubmatch(string(b), -1) {
+		documented[space.Code(row[1])] = row[2]
+	}
+	coded := map[space.Code]string{}
+	for _, c := range space.Codes() {
+		coded[c] = fmt.Sprint(c.HTTPStatus())
+	}
+	if diff := cmp.Diff(coded, documented); diff != "" {
+		t.Errorf("docs/api.md differs from the vocabulary (-code +docs):\n%s", diff)
+	}
+}
 
 func TestErrorCodes(t *testing.T) {
 	for _, c := range space.Codes() {

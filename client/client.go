@@ -19,6 +19,7 @@ type (
 	SessionCreate  = api.SessionCreate
 	SessionCreated = api.SessionCreated
 	Attachment     = api.Attachment
+	TerminalSize   = api.TerminalSize
 	Operation      = api.Operation
 	Template       = api.Template
 	Node           = api.Node

@@ -16,6 +16,8 @@ type (
 	SandboxToken        = gen.SandboxToken
 	SandboxTokenCreated = gen.SandboxTokenCreated
 	Lifetime            = gen.Lifetime
+	Metadata            = gen.Metadata
+	Environment         = gen.Environment
 	Metrics             = gen.Metrics
 	FileURL             = gen.FileURL
 	FileURLCreate       = gen.FileURLCreate
