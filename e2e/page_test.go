@@ -302,6 +302,23 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	}
 }
 
+// TestProcessesAreDocumented looks for each role in the table of docs/architecture.md, with its user.
+func TestProcessesAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range append(instance.Roles(), instance.Supervisor) {
+		user := "root"
+		if slices.Contains(instance.Users(), r) {
+			user = "`" + instance.Instance{Name: "NAME"}.User(r) + "`"
+		}
+		if row := fmt.Sprintf("\n| %s | %s | ", r, user); !bytes.Contains(b, []byte(row)) {
+			t.Errorf("docs/architecture.md has no row %q", row)
+		}
+	}
+}
+
 var linkRE = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
 // TestLinksLeadSomewhere follows the links that stay in the repository, to a heading as well.
@@ -321,6 +338,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 					t.Errorf("%s:%d: the link to %s leads nowhere", p.path, l.number, m[1])
 				} else if heading != "" && !slices.Contains(anchors(t, path), heading) {
 					t.Errorf("%s:%d: %s has no heading %s", p.path, l.number, path, heading)
+				}
+			}
+		}
+	}
+}
+
+var pathRE = regexp.MustCompile(`\b(?:internal|api|client|cmd|e2e|hack|deploy|bench|examples)/[A-Za-z0-9_./-]*[A-Za-z0-9_]`)
+
+// TestPathsExist looks for the files and packages that are named without a link.
+func TestPathsExist(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, l := range p.prose {
+			for _, path := range pathRE.FindAllString(regexp.MustCompile(`/(?:var|run)/[^ ]*`).ReplaceAllString(l.text, ""), -1) {
+				if _, err := os.Stat(filepath.Join("..", path)); err != nil {
+					t.Errorf("%s:%d: there is no %s", p.path, l.number, path)
 				}
 			}
 		}
