@@ -15,6 +15,7 @@ import (
 func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Short: "Say whether the platform will work on this machine, and what mends it if not", Args: cobra.NoArgs,
+		Example: "  space doctor\n  space doctor -o json",
 		Long: "Looks at everything that the platform needs of this machine. It needs root to look at all of it, and changes nothing.\n" +
 			"The exit code is 0 if 'space up' will work, else 1.",
 	}

@@ -16,6 +16,7 @@ func downCommand() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: "down", Short: "Stop the platform on this machine", Args: cobra.NoArgs,
+		Example: "  space down\n  space down --force",
 		Long: "Stops the roles and unmounts the volume. A sandbox's memory isn't durable, so running sandboxes end for good: the command\n" +
 			"refuses while there are any, unless --force is given. Templates, records and keys stay.",
 	}

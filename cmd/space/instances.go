@@ -20,7 +20,7 @@ type listed struct {
 }
 
 func instancesCommand() *cobra.Command {
-	c := &cobra.Command{Use: "instances", Short: "List the platforms on this machine", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "instances", Short: "List the platforms on this machine", Args: cobra.NoArgs, Example: "  space instances"}
 	json := cli.OutputFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		slots, err := instance.List()

@@ -17,7 +17,8 @@ func purgeCommand() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use: "purge --instance NAME --yes", Short: "Remove a platform from this machine, with all its data", Args: cobra.NoArgs,
-		Long: "Stops the platform and removes its data, users, logs and its entry in the user's configuration. Debian packages stay.",
+		Example: "  space purge --instance demo --yes",
+		Long:    "Stops the platform and removes its data, users, logs and its entry in the user's configuration. Debian packages stay.",
 	}
 	var name string
 	c.Flags().StringVar(&name, "instance", "", "name of the platform on this machine")

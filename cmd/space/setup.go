@@ -5,7 +5,7 @@ import (
 )
 
 func setupCommand() *cobra.Command {
-	c := &cobra.Command{Use: "setup", Short: "Install packages and make users and directories, without starting anything", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "setup", Short: "Install packages and make users and directories, without starting anything", Args: cobra.NoArgs, Example: "  space setup"}
 	name := instanceFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := mustBeRoot(cmd); err != nil {

@@ -45,7 +45,8 @@ type roleStatus struct {
 func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "status", Short: "Show whether the platform on this machine is healthy", Args: cobra.NoArgs,
-		Long: "Shows the roles, the node and the number of sandboxes. The exit code is 0 if all is healthy, else 1.",
+		Example: "  space status\n  space status --instance demo -o json",
+		Long:    "Shows the roles, the node and the number of sandboxes. The exit code is 0 if all is healthy, else 1.",
 	}
 	name, json := instanceFlag(c), cli.OutputFlag(c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {

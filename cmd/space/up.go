@@ -24,6 +24,7 @@ func upCommand() *cobra.Command {
 	var noInstall bool
 	c := &cobra.Command{
 		Use: "up", Short: "Start the platform on this machine, installing and making what is missing", Args: cobra.NoArgs,
+		Example: "  space up\n  space up --instance demo",
 		Long: "Starts the platform as separate processes with users of their own. It may be repeated: what runs goes on running, what is\n" +
 			"missing is made, and roles of an older build are replaced while sandboxes live on.",
 	}

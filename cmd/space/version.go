@@ -10,7 +10,7 @@ import (
 var version = "dev"
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the build's version", Args: cobra.NoArgs, Run: func(cmd *cobra.Command, _ []string) {
+	return &cobra.Command{Use: "version", Short: "Print the build's version", Args: cobra.NoArgs, Example: "  space version", Run: func(cmd *cobra.Command, _ []string) {
 		fmt.Fprintln(cmd.OutOrStdout(), version)
 	}}
 }

@@ -19,6 +19,10 @@ const maxStdin = 1 << 20
 // stdinNotice is after how long of reading stdin people are told.
 const stdinNotice = 3 * time.Second
 
+// aboutInput is what the help of run and exec says of stdin and signals.
+const aboutInput = `What is piped in is the command's stdin; with -i it's sent as it comes, with -t from a terminal. Without -t an interrupt (Ctrl-C), a hangup and
+a request to terminate go to the command as signals, and a second one kills it; with -t the keys themselves go there.`
+
 // commandFlags say how a command runs in its sandbox.
 type commandFlags struct {
 	env     []string

@@ -23,10 +23,11 @@ func cpCommand(a *app) *cobra.Command {
 		Use: "cp SRC DST", Short: "Copy a file or a directory into a sandbox or out of it", Args: cobra.ExactArgs(2),
 		Long: "One of SRC and DST is SANDBOX:PATH, the other one a local path, or - for stdin or stdout. A directory is copied with all that is in\n" +
 			"it; if DST is a directory that exists, SRC is copied into it. Relative paths in a sandbox begin at the user's home.",
-		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  echo hi | space cp - sbx_…:note.txt",
+		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  space cp sbx_…:log.txt - | grep error\n  echo hi | space cp - sbx_…:note.txt",
 	}
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
 	n := connectionFlags(a, c)
+	c.ValidArgsFunction = n.completesPlaces
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, err := n.client()
 		if err != nil {

@@ -23,6 +23,7 @@ func eventsCommand(a *app) *cobra.Command {
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "what happens from now on, as it happens")
 	c.Flags().StringVar(&sandbox, "sandbox", "", "of this sandbox only")
 	n := connectionFlags(a, c)
+	n.completesFlag(c, "sandbox", sandboxes())
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cl, err := n.client()
 		if err != nil {

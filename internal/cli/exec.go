@@ -5,9 +5,12 @@ import "github.com/spf13/cobra"
 func execCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec [flags] SANDBOX [--] CMD…", Short: "Run a command in a sandbox, with its output streaming and its exit code",
-		Example: "  space exec sbx_… -- python3 -c 'print(6*7)'\n  echo hello | space exec sbx_… -- cat",
+		Long: "Runs a command in a sandbox, streams its output, and ends with its exit code. Flags of the command need no --.\n\n" + aboutInput,
+		Example: "  space exec sbx_… python3 -c 'print(6*7)'\n  space exec -it sbx_… bash\n  space exec -u root -w /srv -e DEBUG=1 sbx_… -- ls -l\n" +
+			"  space exec -i sbx_… -- tar -x < tree.tar",
 	}
 	n, f := connectionFlags(a, c), addCommandFlags(c)
+	c.ValidArgsFunction = n.completes(false, sandboxes("running"))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		target, argv, err := target(cmd, args, "SANDBOX")
 		if err != nil || argv == nil {

@@ -20,6 +20,9 @@ func connectionFlags(a *app, c *cobra.Command) *connection {
 	f.StringVar(&n.flags.Instance, "instance", "", "platform in the configuration file (SPACE_INSTANCE)")
 	f.StringVar(&n.flags.URL, "url", "", "address of the platform's API (SPACE_URL)")
 	f.StringVar(&n.flags.APIKeyFile, "api-key-file", "", "file with an API key (SPACE_API_KEY holds the key itself)")
+	c.RegisterFlagCompletionFunc("instance", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return Instances(a.getenv), cobra.ShellCompDirectiveNoFileComp
+	})
 	n.json = OutputFlag(c)
 	return n
 }

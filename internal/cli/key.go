@@ -44,14 +44,16 @@ func keyCreateCommand(n *connection) *cobra.Command {
 	var e2b bool
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an API key; it's shown once", Args: cobra.ExactArgs(1),
-		Example: "  space key create ci --role developer --expires 720h",
+		Example: "  space key create ci --role developer --expires 720h\n  export E2B_API_KEY=$(space key create sdk --e2b)",
 	}
 	c.Flags().StringVar(&role, "role", "", "owner, admin, developer or viewer; at most your own")
 	c.Flags().StringVar(&project, "project", "", "id of another project")
 	c.Flags().StringVar(&user, "for", "", "id of the user whose key it is")
 	c.Flags().DurationVar(&expires, "expires", 0, "how long it's valid; for ever if not given")
 	c.Flags().BoolVar(&e2b, "e2b", false, "in the form that E2B's SDKs insist on")
-	c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"owner", "admin", "developer", "viewer"}, cobra.ShellCompDirectiveNoFileComp))
+	n.completesFlag(c, "role", words(roleNames...))
+	n.completesFlag(c, "project", projects)
+	n.completesFlag(c, "for", users)
 	c.RunE = n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 		in := client.KeyCreate{Name: args[0], Project: given(project), User: given(user)}
 		if role != "" {
@@ -81,6 +83,7 @@ func keyCreateCommand(n *connection) *cobra.Command {
 
 func keyListCommand(n *connection) *cobra.Command {
 	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List API keys, newest first", Args: cobra.NoArgs,
+		Example: "  space key ls",
 		RunE: n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
 			return showList(n, out, c.ListKeys(ctx), keyHead, keyRow)
 		})}
@@ -88,6 +91,7 @@ func keyListCommand(n *connection) *cobra.Command {
 
 func keyRevokeCommand(n *connection) *cobra.Command {
 	return &cobra.Command{Use: "revoke KEY", Aliases: []string{"rm"}, Short: "Revoke an API key by its id; it stops working at once", Args: cobra.ExactArgs(1),
+		Example: "  space key revoke key_…", ValidArgsFunction: n.completes(false, keys),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			if err := c.RevokeKey(ctx, args[0]); err != nil {
 				return err

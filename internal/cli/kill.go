@@ -18,6 +18,8 @@ func killCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVarP(&signal, "signal", "s", "KILL", "its name, with or without SIG")
 	n := connectionFlags(a, c)
+	c.ValidArgsFunction = n.completes(false, sandboxes("running"), liveSessions)
+	n.completesFlag(c, "signal", words("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "STOP", "CONT"))
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		p, err := cl.Plane(ctx, args[0])
 		if err != nil {

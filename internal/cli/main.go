@@ -7,20 +7,47 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the command line and returns the exit code. The given commands stand beside the client's.
-func Main(ctx context.Context, args []string, more ...*cobra.Command) int {
-	root := &cobra.Command{
-		Use: "space", Short: "Sandboxes for AI agents: a Linux machine of its own for every task",
-		Long:         "Sandboxes for AI agents: a Linux machine of its own for every task.\n\n" + exitCodes,
-		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.AddCommand(Commands(os.Getenv)...)
-	root.AddCommand(more...)
-	markFailures(root)
+// Main runs the command line and returns the exit code. The given commands, which run a platform on this machine, stand beside the client's.
+func Main(ctx context.Context, args []string, platform ...*cobra.Command) int {
+	root := Root(platform...)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	return report(os.Stderr, err, wantsJSON(cmd))
+}
+
+// The groups in which help shows the commands.
+const (
+	groupWork     = "work"
+	groupOrg      = "org"
+	groupPlatform = "platform"
+)
+
+// Root returns the whole command line. The given commands stand beside the client's.
+func Root(platform ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use: "space", Short: "Sandboxes for AI agents: a Linux machine of its own for every task",
+		Long:         "Sandboxes for AI agents: a Linux machine of its own for every task.\n\n" + exitCodes,
+		Example:      "  space up                                      # a platform on this machine\n  space run base python3 -c 'print(6*7)'        # a command in a sandbox of its own\n  space shell $(space sandbox create base)      # a sandbox that stays, and a shell in it",
+		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Sandboxes, and what runs in them:"}, &cobra.Group{ID: groupOrg, Title: "Projects, people and keys:"},
+		&cobra.Group{ID: groupPlatform, Title: "A platform on this machine:"})
+	a := &app{getenv: os.Getenv}
+	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a))...)
+	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), keyCommand(a))...)
+	root.AddCommand(in(groupPlatform, platform...)...)
+	root.AddCommand(completionCommand())
+	markFailures(root)
+	return root
+}
+
+// in puts commands into a group.
+func in(group string, commands ...*cobra.Command) []*cobra.Command {
+	for _, c := range commands {
+		c.GroupID = group
+	}
+	return commands
 }
 
 // exitCodes is shown with the help; see the package comment.
@@ -35,15 +62,6 @@ const exitCodes = `Exit codes:
 
 Settings are taken from flags, then the environment (SPACE_INSTANCE, SPACE_URL, SPACE_API_KEY), then the configuration file
 (SPACE_CONFIG, or ~/.config/space/config.toml, which 'space up' writes).`
-
-// Commands returns the client's commands.
-func Commands(getenv func(string) string) []*cobra.Command {
-	a := &app{getenv: getenv}
-	return []*cobra.Command{
-		runCommand(a), execCommand(a), shellCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a), operationCommand(a), eventsCommand(a),
-		projectCommand(a), userCommand(a), keyCommand(a),
-	}
-}
 
 // app is what the client's commands share.
 type app struct {

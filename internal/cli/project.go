@@ -38,6 +38,7 @@ func projectCommand(a *app) *cobra.Command {
 
 func projectListCommand(n *connection) *cobra.Command {
 	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List projects with what they use of their quotas", Args: cobra.NoArgs,
+		Example: "  space project ls",
 		RunE: n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
 			return showList(n, out, c.ListProjects(ctx), projectHead, projectRow)
 		})}
@@ -45,6 +46,7 @@ func projectListCommand(n *connection) *cobra.Command {
 
 func projectGetCommand(n *connection) *cobra.Command {
 	return &cobra.Command{Use: "get [PROJECT]", Short: "Show a project; that of the key if none is named", Args: cobra.MaximumNArgs(1),
+		Example: "  space project get\n  space project get prj_… -o json", ValidArgsFunction: n.completes(false, projects),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			p, err := theProject(ctx, c, args)
 			if err != nil {
@@ -63,7 +65,8 @@ func theProject(ctx context.Context, c *client.Client, args []string) (client.Pr
 }
 
 func projectCreateCommand(n *connection) *cobra.Command {
-	c := &cobra.Command{Use: "create NAME", Short: "Create a project", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{Use: "create NAME", Short: "Create a project", Args: cobra.ExactArgs(1),
+		Example: "  space project create research --sandboxes 20 --memory-mb 16384"}
 	quota := addQuotaFlags(c)
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		p, err := cl.CreateProject(ctx, client.ProjectCreate{Name: args[0], Quota: quota(nil)})
@@ -78,7 +81,9 @@ func projectCreateCommand(n *connection) *cobra.Command {
 func projectUpdateCommand(n *connection) *cobra.Command {
 	var name string
 	c := &cobra.Command{Use: "update PROJECT", Short: "Change a project's name or quota", Args: cobra.ExactArgs(1),
-		Long: "Changes a project's name or quota. Limits that aren't given stay as they are; -1 removes one."}
+		Long:              "Changes a project's name or quota. Limits that aren't given stay as they are; -1 removes one.",
+		Example:           "  space project update prj_… --name lab\n  space project update prj_… --vcpus 8 --disk-mb -1",
+		ValidArgsFunction: n.completes(false, projects)}
 	c.Flags().StringVar(&name, "name", "", "its new name")
 	quota := addQuotaFlags(c)
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
@@ -133,6 +138,7 @@ func change[N int | int64](given bool, value N, limit **N) {
 
 func projectRemoveCommand(n *connection) *cobra.Command {
 	return &cobra.Command{Use: "rm PROJECT", Aliases: []string{"delete"}, Short: "Delete a project that has no sandboxes; its keys are revoked", Args: cobra.ExactArgs(1),
+		Example: "  space project rm prj_…", ValidArgsFunction: n.completes(false, projects),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			if err := c.DeleteProject(ctx, args[0]); err != nil {
 				return err

@@ -12,8 +12,12 @@ import (
 )
 
 func psCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "ps SANDBOX", Short: "List the sessions of a sandbox, newest first, with how they are", Args: cobra.ExactArgs(1)}
+	c := &cobra.Command{
+		Use: "ps SANDBOX", Short: "List the sessions of a sandbox, newest first, with how they are", Args: oneSandbox,
+		Example: "  space ps sbx_…\n  space ps sbx_… -o json",
+	}
 	n := connectionFlags(a, c)
+	c.ValidArgsFunction = n.completes(false, sandboxes("running"))
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		p, err := cl.Plane(ctx, args[0])
 		if err != nil {
@@ -33,6 +37,14 @@ func psCommand(a *app) *cobra.Command {
 		return WriteTable(out, []string{"SESSION", "PID", "STATE", "USER", "OUTPUT", "COMMAND"}, rows)
 	})
 	return c
+}
+
+// oneSandbox wants a sandbox, and tells those who know ps from containers what lists them.
+func oneSandbox(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want one SANDBOX, whose sessions are listed; 'space sandbox ls' lists the sandboxes")
+	}
+	return nil
 }
 
 // fate is how a session is, or how it ended.

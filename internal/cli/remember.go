@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Known returns the entry of an instance in the user's configuration, the zero Entry if there is none, and the file's path.
@@ -59,6 +61,19 @@ func Forget(getenv func(string) string, name string) error {
 	}
 	os.Remove(filepath.Dir(path)) // fails unless it's empty, which is meant
 	return nil
+}
+
+// Instances are the names of the platforms in the user's configuration.
+func Instances(getenv func(string) string) []string {
+	path, err := configPath(getenv)
+	if err != nil {
+		return nil
+	}
+	c, err := readConfig(path)
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.Instances))
 }
 
 // CurrentInstance is the instance that commands use when no flag names one: SPACE_INSTANCE, else the configuration's, else the default.

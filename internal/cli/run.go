@@ -20,13 +20,14 @@ func runCommand(a *app) *cobra.Command {
 	var keep bool
 	c := &cobra.Command{
 		Use: "run [flags] TEMPLATE [--] CMD…", Short: "Run a command in a sandbox of its own and delete the sandbox",
-		Long: "Creates a sandbox, runs the command in it with the piped stdin (up to 1 MiB, any length with -i), streams its output, deletes the sandbox and\n" +
-			"ends with the command's exit code.",
-		Example: "  space run base -- python3 -c 'print(6*7)'\n  space run base -- python3 - < script.py",
+		Long: "Creates a sandbox, runs the command in it, streams its output, deletes the sandbox and ends with the command's exit code.\n\n" + aboutInput,
+		Example: "  space run base python3 -c 'print(6*7)'\n  space run base python3 - < script.py\n  space run -it --rm base bash\n" +
+			"  space run --keep -e TOKEN base -- ./job --fast",
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "keep the sandbox and say its id on stderr")
 	c.Flags().Bool("rm", true, "delete the sandbox afterwards; that is so without it, too")
 	n, f := connectionFlags(a, c), addCommandFlags(c)
+	c.ValidArgsFunction = n.completes(false, templateNames)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		target, argv, err := target(cmd, args, "TEMPLATE")
 		if err != nil || argv == nil {

@@ -15,6 +15,7 @@ func sandboxCreateCommand(n *connection) *cobra.Command {
 		Use: "create TEMPLATE", Short: "Create a sandbox and wait until it runs", Args: cobra.ExactArgs(1),
 		Example: "  space sandbox create base --metadata task=42\n  space sandbox create base --vcpus 2 --memory-mb 1024 --lifetime 1h",
 	}
+	c.ValidArgsFunction = n.completes(false, templateNames)
 	f.add(c)
 	c.Flags().IntVar(&vcpus, "vcpus", 0, "virtual CPUs; the template's if not given")
 	c.Flags().IntVar(&memory, "memory-mb", 0, "memory in MiB; the template's if not given")

@@ -13,19 +13,21 @@ import (
 func sandboxStopCommand(n *connection) *cobra.Command {
 	return &cobra.Command{
 		Use: "stop SANDBOX…", Short: "Stop sandboxes: their disks are kept, their memory isn't", Args: cobra.MinimumNArgs(1),
-		RunE: n.each("stopping", (*client.Client).StopSandbox),
+		Example: "  space sandbox stop sbx_…", ValidArgsFunction: n.completes(true, sandboxes("running")),
+		RunE: n.withEach("stopping", (*client.Client).StopSandbox),
 	}
 }
 
 func sandboxStartCommand(n *connection) *cobra.Command {
 	return &cobra.Command{
 		Use: "start SANDBOX…", Short: "Start stopped or lost sandboxes from their disks", Args: cobra.MinimumNArgs(1),
-		RunE: n.each("starting", (*client.Client).StartSandbox),
+		Example: "  space sandbox start sbx_…", ValidArgsFunction: n.completes(true, sandboxes("stopped", "lost")),
+		RunE: n.withEach("starting", (*client.Client).StartSandbox),
 	}
 }
 
-// each does something with every sandbox that is named, and shows what they are then.
-func (n *connection) each(doing string, do func(*client.Client, context.Context, string) (client.Sandbox, error)) func(*cobra.Command, []string) error {
+// withEach does something with every sandbox that is named, and shows what they are then.
+func (n *connection) withEach(doing string, do func(*client.Client, context.Context, string) (client.Sandbox, error)) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, ids []string) error {
 		c, err := n.client()
 		if err != nil {

@@ -16,6 +16,7 @@ func sandboxTokenCommand(n *connection) *cobra.Command {
 	var name string
 	var life time.Duration
 	create := &cobra.Command{Use: "create SANDBOX", Short: "Issue a token; it's shown once", Args: cobra.ExactArgs(1),
+		Example: "  space sandbox token create sbx_… --name browser --life 1h", ValidArgsFunction: n.completes(false, sandboxes()),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			t, err := c.CreateSandboxToken(ctx, args[0], name, life)
 			if err != nil {
@@ -30,6 +31,7 @@ func sandboxTokenCommand(n *connection) *cobra.Command {
 	create.Flags().StringVar(&name, "name", "", "what it's for")
 	create.Flags().DurationVar(&life, "life", 0, "how long it's valid; a day if not given")
 	list := &cobra.Command{Use: "ls SANDBOX", Short: "List the tokens that are valid", Args: cobra.ExactArgs(1),
+		Example: "  space sandbox token ls sbx_…", ValidArgsFunction: n.completes(false, sandboxes()),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			all, err := c.ListSandboxTokens(ctx, args[0])
 			if err != nil {
@@ -45,6 +47,7 @@ func sandboxTokenCommand(n *connection) *cobra.Command {
 			return WriteTable(out, []string{"ID", "NAME", "EXPIRES"}, rows)
 		})}
 	revoke := &cobra.Command{Use: "revoke SANDBOX TOKEN", Short: "Revoke a token by its id; it stops working at once", Args: cobra.ExactArgs(2),
+		Example: "  space sandbox token revoke sbx_… tok_…", ValidArgsFunction: n.completes(false, sandboxes(), tokens),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			if err := c.RevokeSandboxToken(ctx, args[0], args[1]); err != nil {
 				return err

@@ -20,6 +20,7 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 		Example: "  space sandbox update sbx_… --lifetime 2h --on-expiry stop\n" +
 			"  space sandbox update sbx_… --metadata team=a --metadata run=7",
 	}
+	c.ValidArgsFunction = n.completes(false, sandboxes())
 	f.add(c)
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		var in client.SandboxUpdate

@@ -14,11 +14,13 @@ func shellCommand(a *app) *cobra.Command {
 	f := &commandFlags{tty: true}
 	c := &cobra.Command{
 		Use: "shell SANDBOX", Short: "Open a shell in a sandbox, in a terminal of its own", Args: cobra.ExactArgs(1),
-		Long: "Opens a login shell in a sandbox. Ctrl-C and the window's size go to the shell; it ends with exit or Ctrl-D.",
+		Long:    "Opens a login shell in a sandbox. Ctrl-C and the window's size go to the shell; it ends with exit or Ctrl-D.",
+		Example: "  space shell sbx_…\n  space shell -u root -w /etc sbx_…",
 	}
 	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
 	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path to begin in")
 	n := connectionFlags(a, c)
+	c.ValidArgsFunction = n.completes(false, sandboxes("running"))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, err := n.client()
 		if err != nil {

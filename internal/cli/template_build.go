@@ -18,7 +18,7 @@ const buildPoll = 2 * time.Second
 func templateBuildCommand(n *connection) *cobra.Command {
 	c := &cobra.Command{
 		Use: "build RECIPE", Short: "Build a template from a built-in recipe (base, mini), unless it's ready, and wait",
-		Args: cobra.ExactArgs(1), ValidArgs: []string{"base", "mini"},
+		Args: cobra.ExactArgs(1), Example: "  space template build base", ValidArgs: []string{"base", "mini"},
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := n.client()

@@ -30,6 +30,8 @@ func templateCreateCommand(n *connection) *cobra.Command {
 			"  docker save app | space template create app --archive -",
 	}
 	f.add(c)
+	c.ValidArgsFunction = n.completes(false, words())
+	n.completesFlag(c, "from", templateNames)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, err := n.client()
 		if err != nil {

@@ -7,18 +7,19 @@ import (
 )
 
 func templateListCommand(n *connection) *cobra.Command {
-	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List templates", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		c, err := n.client()
-		if err != nil {
-			return err
-		}
-		list, err := c.ListTemplates(cmd.Context())
-		if err != nil {
-			return err
-		}
-		if n.json() {
-			return WriteJSON(cmd.OutOrStdout(), items[client.Template]{list})
-		}
-		return showTemplates(cmd.OutOrStdout(), list)
-	}}
+	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List templates", Args: cobra.NoArgs,
+		Example: "  space template ls", RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := n.client()
+			if err != nil {
+				return err
+			}
+			list, err := c.ListTemplates(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if n.json() {
+				return WriteJSON(cmd.OutOrStdout(), items[client.Template]{list})
+			}
+			return showTemplates(cmd.OutOrStdout(), list)
+		}}
 }

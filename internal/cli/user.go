@@ -15,6 +15,7 @@ func userCommand(a *app) *cobra.Command {
 	head, row := []string{"ID", "NAME", "ROLE"}, func(u client.User) []string { return []string{u.Id, u.Name, string(u.Role)} }
 	var role string
 	add := &cobra.Command{Use: "add NAME --role ROLE", Short: "Add a user", Args: cobra.ExactArgs(1),
+		Example: "  space user add ada --role admin",
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			u, err := c.CreateUser(ctx, args[0], client.Role(role))
 			if err != nil {
@@ -24,6 +25,7 @@ func userCommand(a *app) *cobra.Command {
 		})}
 	add.Flags().StringVar(&role, "role", "developer", "owner, admin, developer or viewer")
 	set := &cobra.Command{Use: "role USER ROLE", Short: "Change a user's role", Args: cobra.ExactArgs(2),
+		Example: "  space user role usr_… viewer", ValidArgsFunction: n.completes(false, users, words(roleNames...)),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			u, err := c.UpdateUser(ctx, args[0], client.Role(args[1]))
 			if err != nil {
@@ -32,16 +34,19 @@ func userCommand(a *app) *cobra.Command {
 			return n.show(out, u, head, row(u))
 		})}
 	list := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List users", Args: cobra.NoArgs,
+		Example: "  space user ls",
 		RunE: n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
 			return showList(n, out, c.ListUsers(ctx), head, row)
 		})}
 	remove := &cobra.Command{Use: "rm USER", Aliases: []string{"remove"}, Short: "Remove a user; their keys are revoked", Args: cobra.ExactArgs(1),
+		Example: "  space user rm usr_…", ValidArgsFunction: n.completes(false, users),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			if err := c.DeleteUser(ctx, args[0]); err != nil {
 				return err
 			}
 			return n.showDone(out, args[0], "removed")
 		})}
+	n.completesFlag(add, "role", words(roleNames...))
 	c.AddCommand(add, set, list, remove)
 	return c
 }

@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/client"
+)
+
+const (
+	completeTimeout = 2 * time.Second // for the platform to say what there is: a shell waits meanwhile
+	briefLife       = time.Minute     // of a token for it
+	completeMost    = 500             // candidates of one kind
+)
+
+func completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "completion bash|zsh|fish", Short: "Print the script that completes commands in a shell",
+		Long: "Prints the script that completes commands, flags and ids in a shell. Ids are those that the platform has at that moment; when it doesn't\n" +
+			"answer within " + completeTimeout.String() + ", nothing is offered.",
+		Example: "  source <(space completion bash)                                              # in ~/.bashrc\n" +
+			"  space completion zsh > \"${fpath[1]}/_space\"                                  # once; zsh with compinit\n" +
+			"  space completion fish > ~/.config/fish/completions/space.fish                # once",
+		Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"bash", "zsh", "fish"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			switch args[0] {
+			case "zsh":
+				return cmd.Root().GenZshCompletion(out)
+			case "fish":
+				return cmd.Root().GenFishCompletion(out, true)
+			default:
+				return cmd.Root().GenBashCompletionV2(out, true)
+			}
+		},
+	}
+}
+
+// candidates lists what an argument may be, with what people recognize it by. The arguments before it are given.
+type candidates func(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error]
+
+// completes completes a command's arguments, each from the list at its place; the last list is also for what follows, if more may.
+func (n *connection) completes(more bool, lists ...candidates) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, before []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		at := len(before)
+		if more {
+			at = min(at, len(lists)-1)
+		}
+		if at >= len(lists) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return n.candidates(cmd.Context(), lists[at], before, begun), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completesFlag completes a flag's value.
+func (n *connection) completesFlag(c *cobra.Command, flag string, list candidates) {
+	c.RegisterFlagCompletionFunc(flag, n.completes(true, list))
+}
+
+// candidates are those that begin with what is there already. A platform that doesn't answer has none: nobody wants an error while typing.
+func (n *connection) candidates(ctx context.Context, list candidates, before []string, begun string) (out []cobra.Completion) {
+	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
+	defer cancel()
+	c, err := n.client()
+	if err != nil {
+		return nil
+	}
+	for one, err := range list(ctx, c, before) {
+		if err != nil || len(out) == completeMost {
+			break
+		}
+		if strings.HasPrefix(one, begun) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// each makes candidates of a list's items.
+func each[T any](all iter.Seq2[T, error], candidate func(T) cobra.Completion) iter.Seq2[cobra.Completion, error] {
+	return func(yield func(cobra.Completion, error) bool) {
+		for item, err := range all {
+			one := ""
+			if err == nil {
+				one = candidate(item)
+			}
+			if one == "" && err == nil {
+				continue
+			}
+			if !yield(one, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// whole is a list that comes at once.
+func whole[T any](list []T, err error) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		if err != nil {
+			yield(*new(T), err)
+			return
+		}
+		for _, item := range list {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sandboxes are those in some states; without any, all that there are.
+func sandboxes(states ...string) candidates {
+	return func(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+		return each(c.ListSandboxes(ctx), func(s client.Sandbox) cobra.Completion {
+			state := string(s.State)
+			if len(states) > 0 && !slices.Contains(states, state) || slices.Contains(before, s.Id) {
+				return ""
+			}
+			return cobra.CompletionWithDesc(s.Id, s.Template+", "+state)
+		})
+	}
+}
+
+// briefPlane is a sandbox's data plane for as long as a completion takes.
+func briefPlane(ctx context.Context, c *client.Client, sandbox string) (*client.Plane, error) {
+	t, err := c.CreateSandboxToken(ctx, sandbox, "completion", briefLife)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewPlane(t.Url, sandbox, t.Secret)
+}
+
+// liveSessions are those of the sandbox that stands before them.
+func liveSessions(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+	p, err := briefPlane(ctx, c, before[0])
+	if err != nil {
+		return whole[cobra.Completion](nil, err)
+	}
+	list, err := p.LiveSessions(ctx)
+	return each(whole(list, err), func(s client.LiveSession) cobra.Completion {
+		if s.State != "running" {
+			return ""
+		}
+		return cobra.CompletionWithDesc(s.Id, strings.Join(s.Argv, " "))
+	})
+}
+
+// tokens are those of the sandbox that stands before them.
+func tokens(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+	list, err := c.ListSandboxTokens(ctx, before[0])
+	return each(whole(list, err), func(t client.SandboxToken) cobra.Completion { return cobra.CompletionWithDesc(t.Id, text(t.Name)) })
+}
+
+// templateNames are the names of templates.
+func templateNames(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+	list, err := c.ListTemplates(ctx)
+	return each(whole(list, err), func(t client.Template) cobra.Completion { return cobra.CompletionWithDesc(t.Name, string(t.State)) })
+}
+
+// templates are names and ids of templates.
+func templates(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+	list, err := c.ListTemplates(ctx)
+	ids := each(whole(list, err), func(t client.Template) cobra.Completion { return cobra.CompletionWithDesc(t.Id, t.Name) })
+	return func(yield func(cobra.Completion, error) bool) {
+		for _, all := range []iter.Seq2[cobra.Completion, error]{templateNames(ctx, c, before), ids} {
+			for one, err := range all {
+				if !yield(one, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// keys are those that work.
+func keys(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+	return each(c.ListKeys(ctx), func(k client.Key) cobra.Completion {
+		if k.RevokedAt != nil {
+			return ""
+		}
+		return cobra.CompletionWithDesc(k.Id, k.Name)
+	})
+}
+
+func projects(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+	return each(c.ListProjects(ctx), func(p client.Project) cobra.Completion { return cobra.CompletionWithDesc(p.Id, p.Name) })
+}
+
+func users(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+	return each(c.ListUsers(ctx), func(u client.User) cobra.Completion { return cobra.CompletionWithDesc(u.Id, u.Name) })
+}
+
+// words are candidates that are always the same.
+func words(list ...string) candidates {
+	return func(context.Context, *client.Client, []string) iter.Seq2[cobra.Completion, error] {
+		return whole(list, nil)
+	}
+}
+
+// roleNames are the roles of users and keys.
+var roleNames = []string{"owner", "admin", "developer", "viewer"}
+
+// completesPlaces completes the two places of cp: local files by the shell itself, sandboxes, and files in them.
+func (n *connection) completesPlaces(cmd *cobra.Command, before []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch sandbox, file, there := remote(begun); {
+	case len(before) > 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case there:
+		return n.candidates(cmd.Context(), filesIn(sandbox, file), before, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	case !strings.HasPrefix(begun, "sbx_") && begun != "":
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	colon := func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+		return each(c.ListSandboxes(ctx), func(s client.Sandbox) cobra.Completion { return cobra.CompletionWithDesc(s.Id+":", s.Template) })
+	}
+	return n.candidates(cmd.Context(), colon, before, begun), cobra.ShellCompDirectiveNoSpace
+}
+
+// filesIn are the entries of the directory in which a path of a sandbox is being written.
+func filesIn(sandbox, file string) candidates {
+	return func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+		p, err := briefPlane(ctx, c, sandbox)
+		if err != nil {
+			return whole[cobra.Completion](nil, err)
+		}
+		dir, _ := path.Split(file)
+		list, _, err := p.ListFiles(ctx, cmp.Or(dir, "."), 1)
+		return each(whole(list, err), func(e client.FileEntry) cobra.Completion {
+			name := sandbox + ":" + dir + path.Base(e.Path)
+			if e.Type == "directory" {
+				name += "/"
+			}
+			return name
+		})
+	}
+}
