@@ -216,7 +216,7 @@ func (n *connection) completesPlaces(cmd *cobra.Command, before []string, begun 
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	case there:
 		return n.candidates(cmd.Context(), filesIn(sandbox, file), before, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	case !strings.HasPrefix(begun, "sbx_") && begun != "":
+	case !strings.HasPrefix(begun, sandboxPrefix) && !strings.HasPrefix(sandboxPrefix, begun):
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	colon := func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/client"
 )
 
@@ -67,10 +68,13 @@ func (c copier) copy(ctx context.Context, cl *client.Client, src, dst string) er
 	return c.upload(ctx, src, toPath)
 }
 
+// sandboxPrefix is how the ids of sandboxes begin.
+const sandboxPrefix = string(space.PrefixSandbox) + "_"
+
 // remote splits SANDBOX:PATH.
 func remote(s string) (sandbox, file string, ok bool) {
 	sandbox, file, ok = strings.Cut(s, ":")
-	if !ok || !strings.HasPrefix(sandbox, "sbx_") {
+	if !ok || !strings.HasPrefix(sandbox, sandboxPrefix) {
 		return "", "", false
 	}
 	return sandbox, file, true
