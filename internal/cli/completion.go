@@ -24,7 +24,7 @@ func completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "completion bash|zsh|fish", Short: "Print the script that completes commands in a shell",
 		Long: "Prints the script that completes commands, flags and ids in a shell. Ids are those that the platform has at that moment; when it doesn't\n" +
-			"answer within " + completeTimeout.String() + ", nothing is offered.",
+			"answer within " + completeTimeout.String() + ", nothing is offered. bash needs its package bash-completion.",
 		Example: "  source <(space completion bash)                                              # in ~/.bashrc\n" +
 			"  space completion zsh > \"${fpath[1]}/_space\"                                  # once; zsh with compinit\n" +
 			"  space completion fish > ~/.config/fish/completions/space.fish                # once",
