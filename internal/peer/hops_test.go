@@ -83,10 +83,10 @@ func (h hop) Attach(ctx context.Context, req *connect.Request[sessionv1.AttachRe
 	return s.Err()
 }
 
-// serveHandler serves h on a unix socket until the test ends.
-func serveHandler(t *testing.T, h http.Handler) (socket string) {
+// clientOf serves h on a unix socket until the test ends, and returns a client that leaves before.
+func clientOf(t *testing.T, h http.Handler) *http.Client {
 	t.Helper()
-	socket = filepath.Join(t.TempDir(), "rpc.sock")
+	socket := filepath.Join(t.TempDir(), "rpc.sock")
 	l, err := Listen(socket, os.Getuid())
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,9 @@ func serveHandler(t *testing.T, h http.Handler) (socket string) {
 			t.Error(err)
 		}
 	})
-	return socket
+	client := Client(socket, os.Getuid())
+	t.Cleanup(client.CloseIdleConnections)
+	return client
 }
 
 // chain makes n hops over unix sockets and returns a client of the first.
@@ -109,7 +111,7 @@ func chain(t *testing.T, n int) sessionv1connect.SessionServiceClient {
 	for range n {
 		mux := http.NewServeMux()
 		mux.Handle(sessionv1connect.NewSessionServiceHandler(hop{next}, HandlerOptions(1<<20)))
-		next = sessionv1connect.NewSessionServiceClient(Client(serveHandler(t, mux), os.Getuid()), "http://socket", ClientOptions(1<<20))
+		next = sessionv1connect.NewSessionServiceClient(clientOf(t, mux), "http://socket", ClientOptions(1<<20))
 	}
 	return next
 }
@@ -122,7 +124,7 @@ func public(t *testing.T, id string) (url string) {
 	first := chain(t, 3)
 	mux := http.NewServeMux()
 	mux.Handle(controlv1connect.NewControlServiceHandler(resolves{}, HandlerOptions(1<<20)))
-	control := controlv1connect.NewControlServiceClient(Client(serveHandler(t, mux), os.Getuid()), "http://socket", ClientOptions(1<<20))
+	control := controlv1connect.NewControlServiceClient(clientOf(t, mux), "http://socket", ClientOptions(1<<20))
 	s := httptest.NewServer(telemetry.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := control.ResolveAttachment(r.Context(), connect.NewRequest(&controlv1.ResolveAttachmentRequest{Token: r.Header.Get("Authorization")})); err != nil {
 			t.Error(err)

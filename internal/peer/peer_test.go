@@ -59,7 +59,9 @@ func serve(t *testing.T, answer func(context.Context) error) (socket string) {
 func call(ctx context.Context, socket string, uid int) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
-	_, err := controlv1connect.NewControlServiceClient(Client(socket, uid), "http://socket", ClientOptions(1<<20)).
+	client := Client(socket, uid)
+	defer client.CloseIdleConnections()
+	_, err := controlv1connect.NewControlServiceClient(client, "http://socket", ClientOptions(1<<20)).
 		Synchronize(ctx, connect.NewRequest(&controlv1.SynchronizeRequest{}))
 	return FromConnect(err)
 }

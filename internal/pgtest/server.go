@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -29,7 +31,21 @@ const (
 	superuser = "space"
 	// dirPrefix begins the name of a server's directory, which goes on with the pid of the test binary.
 	dirPrefix = "space-pgtest-"
+	// memory is where Linux has a file system in memory for everybody.
+	memory = "/dev/shm"
+	// memoryRoom is what it must have free: some ten servers' data. Containers often have much less.
+	memoryRoom = 1 << 30
 )
+
+// place is the directory in which servers are made: in memory if there is room. A test makes a thousand small files and removes them, and
+// on a disk the checkpoints of that take seconds. The server doesn't know: it runs with production's settings, and syncs.
+func place() string {
+	var s unix.Statfs_t
+	if err := unix.Statfs(memory, &s); err == nil && s.Type == unix.TMPFS_MAGIC && s.Bavail*uint64(s.Bsize) >= memoryRoom {
+		return memory
+	}
+	return os.TempDir()
+}
 
 // server is a private PostgreSQL. It listens on a unix socket, where everybody is trusted, and on loopback if it has a port, where a
 // password is needed.
@@ -51,7 +67,7 @@ func start(name string, port int) (*server, error) {
 		return nil, err
 	}
 	removeOrphans()
-	dir := filepath.Join(os.TempDir(), dirPrefix+strconv.Itoa(os.Getpid())+name)
+	dir := filepath.Join(place(), dirPrefix+strconv.Itoa(os.Getpid())+name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -93,7 +109,7 @@ func (s *server) serve(bin string, cred *syscall.Credential) error {
 	}
 	defer log.Close()
 	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", s.data(), "-k", s.dir, "-c", "max_connections=100",
-		"-c", "shared_buffers=32MB", "-c", "listen_addresses="+s.addresses(), "-c", fmt.Sprintf("port=%d", cmp.Or(s.port, defaultPort)))
+		"-c", "shared_buffers=32MB", "-c", "min_wal_size=32MB", "-c", "max_wal_size=128MB", "-c", "listen_addresses="+s.addresses(), "-c", fmt.Sprintf("port=%d", cmp.Or(s.port, defaultPort)))
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.dir, log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred, Pdeathsig: syscall.SIGQUIT}
 	started := make(chan error)
@@ -174,8 +190,9 @@ func credential() (*syscall.Credential, error) {
 
 // removeOrphans removes the directories of test binaries that were killed.
 func removeOrphans() {
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*")) // the pattern is well-formed
-	for _, dir := range dirs {
+	inMemory, _ := filepath.Glob(filepath.Join(memory, dirPrefix+"*")) // the patterns are well-formed
+	onDisk, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
+	for _, dir := range append(inMemory, onDisk...) {
 		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
 		pid, err := strconv.Atoi(number)
 		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {

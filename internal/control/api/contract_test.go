@@ -2,10 +2,12 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -21,13 +23,19 @@ import (
 // elsewhere is the tag of the operations that the edge serves; one that has other tags too is served here as well.
 var elsewhere = []string{"data plane"}
 
-func loadContract(t *testing.T) *openapi3.T {
-	t.Helper()
+// loaded is the contract, read and validated once: that takes seconds under the race detector. Nobody changes it.
+var loaded = sync.OnceValues(func() (*openapi3.T, error) {
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(contract.OpenAPI()))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	if err := doc.Validate(t.Context()); err != nil {
+	return doc, doc.Validate(context.Background())
+})
+
+func loadContract(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := loaded()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return doc

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -39,10 +40,15 @@ func New(p Parts) http.Handler {
 	})
 	gen.HandlerWithOptions(strict, gen.StdHTTPServerOptions{BaseRouter: mux, ErrorHandlerFunc: failParameter})
 	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
-	mux.Handle("GET /docs", reference.Handler(contract.OpenAPI(), func(pattern string) space.Permission { return routes[pattern].needs }))
+	mux.Handle("GET /docs", documentation())
 	d := newDoor(mux, authenticator{store: p.Recognizer, bell: p.Bell})
 	return named(d, d.pattern)
 }
+
+// documentation serves the reference. It's the same for every handler, so it's made once; that is a second's work under the race detector.
+var documentation = sync.OnceValue(func() http.Handler {
+	return reference.Handler(contract.OpenAPI(), func(pattern string) space.Permission { return routes[pattern].needs })
+})
 
 // Serve serves the API on a listener until ctx ends, then lets open requests finish for a moment; those that wait for an operation are
 // answered at once with what is known.

@@ -168,8 +168,19 @@ func (r *rig) gone(t *testing.T, id string) {
 // TestDeleteWhileItIsBuilt ends the build's operation.
 func TestDeleteWhileItIsBuilt(t *testing.T) {
 	r := newRig(t)
-	r.hold()
+	begun := make(chan string, 1)
+	r.node.change(func() {
+		r.node.build = func(id string) record.TemplateStatus {
+			begun <- id
+			return record.TemplateStatus{State: record.TemplateBuilding}
+		}
+	})
 	o := r.do(t, "POST", "/v1/templates", `{"name":"web","image":"web:1"}`).accepted(t)
+	select {
+	case <-begun:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the build doesn't begin")
+	}
 	r.do(t, "DELETE", "/v1/templates/web", nil).want(t, 204)
 	ended := decode[gen.Operation](t, r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil).want(t, 200))
 	if ended.Status != gen.OperationStatusFailed || ended.Error.Code != string(space.CodeConflict) {

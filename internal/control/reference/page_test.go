@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	space "github.com/space-platform/space"
@@ -15,9 +16,12 @@ import (
 
 func permission(string) space.Permission { return "sandboxes:read" }
 
+// rendered is the page of the contract, made once.
+var rendered = sync.OnceValues(func() ([]byte, error) { return render(contract.OpenAPI(), permission) })
+
 func shown(t *testing.T) (html string, d document) {
 	t.Helper()
-	b, err := render(contract.OpenAPI(), permission)
+	b, err := rendered()
 	if err != nil {
 		t.Fatal(err)
 	}

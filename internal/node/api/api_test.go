@@ -167,6 +167,7 @@ func newDoor(t *testing.T, b behind, edge, manager int, others ...int) (socket s
 	below := filepath.Join(dir, "below.sock")
 	serve(t, below, func(l *peer.Listener, ctx context.Context) error { return peer.Serve(ctx, l, mux) }, 0)
 	client := peer.Client(below, 0)
+	t.Cleanup(client.CloseIdleConnections)
 	socket = filepath.Join(dir, "rpc.sock")
 	door := NewHandler(Config{
 		Node: "here", EdgeUID: edge, ManagerUID: manager, Control: b,
