@@ -7,6 +7,7 @@ package boot
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path"
@@ -29,7 +30,7 @@ const processName = "spaced-guest"
 
 // Machine is what Run has prepared.
 type Machine struct {
-	Port     *serial.Virtio
+	Port     io.ReadWriteCloser
 	Sessions *Cgroup  // of the sessions' processes; nil if the kernel has no version 2 cgroups
 	Hosts    *os.File // is mounted over /etc/hosts; nil if the image has none
 }
@@ -44,7 +45,7 @@ func Run() (*Machine, error) {
 	if err := loadModules(moduleDir); err != nil {
 		return nil, err
 	}
-	port, err := serial.OpenVirtio(portWait)
+	port, err := serial.Open(portWait)
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +85,15 @@ func protect() error {
 	return nil
 }
 
-// Halt says why the machine can't go on, on the console if there is one, and stops it.
+// Halt says why the machine can't go on, on the console if there is one, and ends it: each VMM is told to end when its guest restarts, while not
+// every machine has a way to switch itself off.
 func Halt(err error) {
 	fmt.Fprintf(os.Stderr, "spaced-guest: %v\n", err)
 	if console, openErr := os.OpenFile("/dev/console", os.O_WRONLY, 0); openErr == nil {
 		fmt.Fprintf(console, "spaced-guest: %v\n", err)
 	}
 	unix.Sync()
-	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_HALT)
 }
 

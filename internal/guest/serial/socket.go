@@ -2,21 +2,34 @@ package serial
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"sync"
 )
 
-// Socket is a listening unix socket that behaves like a virtio-serial port: one host at a time, a new one ends the one before, and what is
+// Socket is a listening socket that behaves like a virtio-serial port: one host at a time, a new one ends the one before, and what is
 // written to one that goes away is lost.
 type Socket struct {
-	l net.Listener
+	l listener
 
 	mu      sync.Mutex
-	conn    net.Conn
+	conn    io.ReadWriteCloser
 	changed chan struct{} // closed and replaced when conn changes or the socket is closed
 	closed  bool
 	accepts sync.WaitGroup
 }
+
+// listener is where hosts connect.
+type listener interface {
+	Accept() (io.ReadWriteCloser, error)
+	Close() error
+}
+
+// netListener is one of package net.
+type netListener struct{ net.Listener }
+
+// Accept waits for a host.
+func (l netListener) Accept() (io.ReadWriteCloser, error) { return l.Listener.Accept() }
 
 // ListenUnix makes a port of a unix socket at path.
 func ListenUnix(path string) (*Socket, error) {
@@ -28,7 +41,9 @@ func ListenUnix(path string) (*Socket, error) {
 }
 
 // NewSocket makes a port of a listener, which is the port's from now on.
-func NewSocket(l net.Listener) *Socket {
+func NewSocket(l net.Listener) *Socket { return newSocket(netListener{l}) }
+
+func newSocket(l listener) *Socket {
 	s := &Socket{l: l, changed: make(chan struct{})}
 	s.accepts.Go(s.accept)
 	return s
@@ -45,7 +60,7 @@ func (s *Socket) accept() {
 	}
 }
 
-func (s *Socket) set(c net.Conn) {
+func (s *Socket) set(c io.ReadWriteCloser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -61,7 +76,7 @@ func (s *Socket) set(c net.Conn) {
 }
 
 // host waits for a connected host other than the one that was lost.
-func (s *Socket) host(lost net.Conn) (net.Conn, error) {
+func (s *Socket) host(lost io.ReadWriteCloser) (io.ReadWriteCloser, error) {
 	for {
 		s.mu.Lock()
 		conn, changed, closed := s.conn, s.changed, s.closed
@@ -78,7 +93,7 @@ func (s *Socket) host(lost net.Conn) (net.Conn, error) {
 
 // Read waits for bytes from any host.
 func (s *Socket) Read(b []byte) (int, error) {
-	var lost net.Conn
+	var lost io.ReadWriteCloser
 	for {
 		c, err := s.host(lost)
 		if err != nil {

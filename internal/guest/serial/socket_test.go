@@ -83,7 +83,7 @@ func TestFindPortByName(t *testing.T) {
 	if got := find(class + "/none"); got != "" {
 		t.Errorf("without a driver found %q", got)
 	}
-	if _, err := OpenVirtio(0); err == nil {
+	if _, err := openVirtio(class + "/none"); err == nil {
 		t.Error("opened a port that isn't there")
 	}
 }

@@ -5,6 +5,7 @@ package serial
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"strings"
@@ -31,20 +32,31 @@ type Virtio struct {
 	closed atomic.Bool
 }
 
-// OpenVirtio finds the link's port and opens it. A driver that was just loaded may take a moment: it waits for at most the given time.
-func OpenVirtio(wait time.Duration) (*Virtio, error) {
+// Open finds the link's port and opens it. A driver that was just loaded may take a moment: it waits for at most the given time.
+func Open(wait time.Duration) (io.ReadWriteCloser, error) {
 	for until := time.Now().Add(wait); ; time.Sleep(look) {
 		if device := find(ports); device != "" {
-			fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
-			if err != nil {
-				return nil, fmt.Errorf("open the link's port %s: %w", device, err)
-			}
-			return &Virtio{fd: fd}, nil
+			return openVirtio(device)
+		}
+		l, err := listenVsock()
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			return newSocket(l), nil
 		}
 		if time.Now().After(until) {
-			return nil, fmt.Errorf("no virtio-serial port is named %s", PortName)
+			return nil, fmt.Errorf("no virtio-serial port is named %s, and there's no vsock device", PortName)
 		}
 	}
+}
+
+func openVirtio(device string) (*Virtio, error) {
+	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open the link's port %s: %w", device, err)
+	}
+	return &Virtio{fd: fd}, nil
 }
 
 // find returns the device of the link's port, "" if there is none.

@@ -44,8 +44,17 @@ type Options struct {
 	Guest    string            // path of the spaced-guest binary
 	Kind     Kind              // "" for tuned kernels if there are any, else Debian's
 	Cache    string            // where 'make kernel' puts what it builds; "" for DefaultCache
+	Modules  []string          // the drivers of Debian's kernel that are loaded first; none for those that a sandbox's guest needs
 	Update   bool              // fetch the newest of Debian's kernels that apt knows, even if one is there
 	Progress func(line string) // is told what happens, a line at a time; nil for nobody
+}
+
+// modules are the drivers that Debian's kernel is to have.
+func (o Options) modules() []string {
+	if o.Modules != nil {
+		return o.Modules
+	}
+	return guestModules
 }
 
 // Kind is where kernels are from.

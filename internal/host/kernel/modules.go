@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// wanted are the drivers that a guest needs before it has a root file system, by their names in the kernel.
-var wanted = []string{"virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "virtio_rng"}
+// guestModules are the drivers that a guest needs before it has a root file system, by their names in the kernel.
+var guestModules = []string{"virtio_mmio", "virtio_console", "vmw_vsock_virtio_transport", "virtio_blk", "virtio_net", "virtio_rng"}
 
 // maxModule bounds a module that is read; virtio_net has 150 KB.
 const maxModule = 16 << 20
@@ -26,7 +26,7 @@ type module struct {
 
 // findModules returns the wanted modules and those that they need, in an order in which they can be loaded. A kernel with everything
 // built in has none.
-func findModules(dir string) ([]module, error) {
+func findModules(dir string, wanted []string) ([]module, error) {
 	found, err := listModules(dir)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,8 @@ func prepared(t *testing.T) kernel.Options {
 	tree := filepath.Join(dir, "linux-6.1.1-1")
 	write(t, filepath.Join(tree, "vmlinux"), "the kernel")
 	write(t, filepath.Join(tree, "modules", "virtio.ko"), "a module")
-	write(t, filepath.Join(tree, "kernel.json"), `{"version":"6.1.1-1","vmlinux_sha256":"aa","modules":["virtio.ko"]}`)
+	write(t, filepath.Join(tree, "kernel.json"), `{"version":"6.1.1-1","vmlinux_sha256":"aa","modules":["virtio.ko"],"wanted":`+
+		`["virtio_mmio","virtio_console","vmw_vsock_virtio_transport","virtio_blk","virtio_net","virtio_rng"]}`)
 	guest := filepath.Join(t.TempDir(), "spaced-guest")
 	write(t, guest, "the guest")
 	return kernel.Options{Dir: dir, Guest: guest, Cache: filepath.Join(dir, "cache"), Progress: func(line string) { t.Log(line) }}

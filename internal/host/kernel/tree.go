@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/space-platform/space/internal/durable"
 )
@@ -19,6 +20,7 @@ type tree struct {
 	Sum     string   `json:"vmlinux_sha256"`
 	SMPSum  string   `json:"smp_sha256,omitempty"` // of the kernel for more than one vCPU, vmlinux-smp; "" if vmlinux is for all
 	Modules []string `json:"modules"`              // file names, in the order in which they are loaded; none if all is built in
+	Wanted  []string `json:"wanted,omitempty"`     // the drivers that were looked for; one made for others is made again
 	dir     string
 }
 
@@ -63,7 +65,7 @@ func ensureTree(ctx context.Context, o Options) (tree, error) {
 // ensureCloud returns Debian's kernel that is there, or fetches it.
 func ensureCloud(ctx context.Context, o Options) (tree, error) {
 	if !o.Update {
-		if t, err := findTree(o.Dir, cloudPrefix); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		if t, err := findCloud(o); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return t, err
 		}
 	}
@@ -72,7 +74,7 @@ func ensureCloud(ctx context.Context, o Options) (tree, error) {
 		return tree{}, err
 	}
 	dir := filepath.Join(o.Dir, cloudPrefix+p.version)
-	if t, err := openTree(dir); err == nil {
+	if t, err := openTree(dir); err == nil && t.has(o.modules()) {
 		return t, nil
 	}
 	if err := makeCloud(ctx, o, p, dir); err != nil {
@@ -80,6 +82,18 @@ func ensureCloud(ctx context.Context, o Options) (tree, error) {
 	}
 	return openTree(dir)
 }
+
+// findCloud returns the newest of Debian's kernels that is there, fs.ErrNotExist if there is none with the drivers that are wanted now.
+func findCloud(o Options) (tree, error) {
+	t, err := findTree(o.Dir, cloudPrefix)
+	if err == nil && !t.has(o.modules()) {
+		return tree{}, fmt.Errorf("the kernel in %s was made with other drivers: %w", t.dir, fs.ErrNotExist)
+	}
+	return t, err
+}
+
+// has tells whether exactly these drivers were looked for.
+func (t tree) has(wanted []string) bool { return slices.Equal(t.Wanted, wanted) }
 
 // findTree returns the newest tree of a kind in a directory, fs.ErrNotExist if there is none.
 func findTree(dir, prefix string) (tree, error) {
@@ -119,7 +133,7 @@ func makeCloud(ctx context.Context, o Options, p debPackage, dir string) error {
 			return err
 		}
 		o.Progress("extracting the kernel from " + p.name)
-		return fillTree(made, root, p)
+		return fillTree(made, root, p, o.modules())
 	})
 }
 
@@ -147,7 +161,7 @@ func (o Options) makeTree(prefix, dir string, fill func(scratch, made string) er
 }
 
 // fillTree writes a tree from an unpacked package. The record is written last.
-func fillTree(dir, root string, p debPackage) error {
+func fillTree(dir, root string, p debPackage, wanted []string) error {
 	if err := os.MkdirAll(filepath.Join(dir, modulesDir), 0o755); err != nil {
 		return err
 	}
@@ -155,11 +169,11 @@ func fillTree(dir, root string, p debPackage) error {
 	if err != nil {
 		return err
 	}
-	modules, err := findModules(filepath.Join(root, "lib", "modules", p.release()))
+	modules, err := findModules(filepath.Join(root, "lib", "modules", p.release()), wanted)
 	if err != nil {
 		return err
 	}
-	t := tree{Version: p.version, Sum: sum}
+	t := tree{Version: p.version, Sum: sum, Wanted: wanted}
 	for _, m := range modules {
 		b, err := readBounded(m.path, maxModule)
 		if err != nil {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,7 +23,11 @@ func newBuilder(t *testing.T) builder {
 	b := builder{t, Options{Dir: t.TempDir(), Cache: t.TempDir(), Guest: filepath.Join(t.TempDir(), "spaced-guest"), Progress: func(line string) { t.Log(line) }}}
 	b.write(b.o.Guest, []byte("the guest"))
 	b.write(filepath.Join(b.o.Dir, "linux-6.1.1-1", "vmlinux"), []byte("Debian's kernel"))
-	b.write(filepath.Join(b.o.Dir, "linux-6.1.1-1", treeRecord), []byte(`{"version":"6.1.1-1","vmlinux_sha256":"aa","modules":null}`))
+	record, err := json.Marshal(tree{Version: "6.1.1-1", Sum: "aa", Wanted: guestModules})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(filepath.Join(b.o.Dir, "linux-6.1.1-1", treeRecord), record)
 	return b
 }
 
