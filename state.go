@@ -86,5 +86,5 @@ const (
 
 // ExecutionStates returns every state of an execution.
 func ExecutionStates() []ExecutionState {
-	return []ExecutionState{ExecutionPending, ExecutionRunning, ExecutionFailed, ExecutionLost, ExecutionGone}
+	return []ExecutionState{ExecutionPending, ExecutionRunning, ExecutionFailed, ExecutionStopped, ExecutionLost, ExecutionGone}
 }
