@@ -30,7 +30,7 @@ func downCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := refuseToLose(i, force); err != nil {
+		if err := refuseToLose(cmd.Context(), i, force); err != nil {
 			return err
 		}
 		return down(cmd.Context(), newSteps(cmd.ErrOrStderr()), i)
@@ -38,13 +38,16 @@ func downCommand() *cobra.Command {
 	return c
 }
 
-// refuseToLose refuses to end machines that nobody said may be lost.
-func refuseToLose(i instance.Instance, force bool) error {
+// refuseToLose refuses to end machines that nobody said may be lost. Those that wait in the pool are nobody's.
+func refuseToLose(ctx context.Context, i instance.Instance, force bool) error {
 	n, err := setup.Machines(i)
 	if err != nil || n == 0 || force {
 		return err
 	}
-	return cli.ErrorWithHint("conflict", "delete them with 'space sandbox rm', or lose them with --force", "%d machines of sandboxes or template builds are running and would be lost", n)
+	if n -= waiting(ctx, i); n <= 0 {
+		return nil
+	}
+	return cli.ErrorWithHint("conflict", "delete them with 'space sandbox rm', or lose them with --force", "machines of sandboxes or template builds are running and would be lost: %d", n)
 }
 
 // down stops the roles and ends what they left running. Doing it twice is the same as once.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,22 +52,57 @@ func observedRoles() []string {
 }
 
 func printMetrics(ctx context.Context, to io.Writer, role, url string) error {
+	body, err := readMetrics(ctx, role, url)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(body)
+	return err
+}
+
+func readMetrics(ctx context.Context, role, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return cli.ErrorWithHint("unavailable", "'space status' shows whether it runs", "%s doesn't answer: %v", role, err)
+		return nil, cli.ErrorWithHint("unavailable", "'space status' shows whether it runs", "%s doesn't answer: %v", role, err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return cli.ErrorWithHint("unavailable", "try again in a moment", "%s answers %s", role, resp.Status)
+		return nil, cli.ErrorWithHint("unavailable", "try again in a moment", "%s answers %s", role, resp.Status)
 	}
-	if _, err := io.Copy(to, io.LimitReader(resp.Body, maxMetrics)); err != nil {
-		return fmt.Errorf("read the metrics of %s: %w", role, err)
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
+	if err != nil {
+		return nil, fmt.Errorf("read the metrics of %s: %w", role, err)
 	}
-	return nil
+	return body, nil
+}
+
+// waiting is how many machines of an instance wait in its pool and belong to no sandbox, as far as spaced-host says; 0 if it doesn't.
+func waiting(ctx context.Context, i instance.Instance) int {
+	port, _ := i.OpsPort(instance.Host)
+	body, err := readMetrics(ctx, string(instance.Host), fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	if err != nil {
+		return 0
+	}
+	return sum(body, "space_host_pool_slots")
+}
+
+// sum adds up a metric's values, whatever its labels are.
+func sum(body []byte, metric string) int {
+	total := 0
+	for line := range strings.Lines(string(body)) {
+		value, ok := strings.CutPrefix(line, metric+"{")
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseFloat(strings.TrimSpace(value[strings.LastIndex(value, " ")+1:]), 64); err == nil {
+			total += int(n)
+		}
+	}
+	return total
 }

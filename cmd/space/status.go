@@ -27,6 +27,7 @@ type platformStatus struct {
 	API       string       `json:"api"` // healthy, or why not
 	Node      *client.Node `json:"node,omitempty"`
 	Machines  int          `json:"machines"`            // processes of virtual machines, those of template builds included
+	Waiting   int          `json:"waiting"`             // of them, those that wait in the pool for the next sandboxes
 	Sandboxes *int         `json:"sandboxes,omitempty"` // that aren't deleted; absent when the API doesn't answer
 	Roles     []roleStatus `json:"roles"`
 	Next      string       `json:"next,omitempty"` // what to do about it
@@ -88,6 +89,7 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
+	s.Waiting = waiting(ctx, i)
 	if err := s.ask(ctx, i); err != nil {
 		s.Healthy, s.API = false, err.Error()
 	} else if !s.Node.Connected {
@@ -163,7 +165,7 @@ func (s platformStatus) show(to io.Writer) error {
 		fmt.Fprintf(to, "node       %s, connected: %t, %s with %s, separates tenants: %t\n", s.Node.Name, s.Node.Connected, s.Node.Driver, s.Node.Acceleration, s.Node.TenantBoundary)
 		fmt.Fprintf(to, "sandboxes  %d\n", *s.Sandboxes)
 	}
-	fmt.Fprintf(to, "machines   %d\n", s.Machines)
+	fmt.Fprintf(to, "machines   %d, of which %d wait in the pool\n", s.Machines, s.Waiting)
 	if s.Next != "" {
 		fmt.Fprintf(to, "next       %s\n", s.Next)
 	}
