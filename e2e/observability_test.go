@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,10 +36,52 @@ func TestOneRequestInAllLogs(t *testing.T) {
 		t.Fatalf("attach: %s, %v", resp.Status, err)
 	}
 	id := resp.Header.Get("X-Request-Id")
+	wantInLogs(t, id, []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host}, open.Attachment.Token, platform.key, "chosen-by-a-client")
+}
+
+// TestOneRequestInAllLogsOfItsOrders: what a request asks for is done later, by an order to the node, and is found by the request's id there too.
+func TestOneRequestInAllLogsOfItsOrders(t *testing.T) {
+	hops := []instance.Role{instance.API, instance.NodeAPI, instance.Manager, instance.Host}
+	status, header, body := manage(t, http.MethodPost, "/v1/sandboxes?wait=60s", `{"template":"mini"}`)
+	var o client.Operation
+	if err := json.Unmarshal([]byte(body), &o); err != nil || status != http.StatusCreated || o.Sandbox == nil {
+		t.Fatalf("create a sandbox: %d %s", status, body)
+	}
+	wantInLogs(t, header.Get("X-Request-Id"), hops, platform.key)
+	status, header, body = manage(t, http.MethodDelete, "/v1/sandboxes/"+o.Sandbox.Id+"?wait=60s", "")
+	if status != http.StatusOK {
+		t.Fatalf("delete the sandbox: %d %s", status, body)
+	}
+	wantInLogs(t, header.Get("X-Request-Id"), hops, platform.key)
+}
+
+// manage makes a request of the management API.
+func manage(t *testing.T, method, path, body string) (status int, header http.Header, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, platform.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+platform.key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(b)
+}
+
+// wantInLogs waits until the log of each role has a request's id, and holds that none has a secret.
+func wantInLogs(t *testing.T, id string, roles []instance.Role, secrets ...string) {
+	t.Helper()
 	if !strings.HasPrefix(id, "req_") {
 		t.Fatalf("the answer's request id is %q", id)
 	}
-	for _, r := range []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host} {
+	for _, r := range roles {
 		log := func() []byte {
 			b, err := os.ReadFile(supervise.LogFile(platform.instance.LogDir(), string(r)))
 			if err != nil {
@@ -49,7 +92,7 @@ func TestOneRequestInAllLogs(t *testing.T) {
 		eventually(t, 5*time.Second, fmt.Sprintf("the log of %s has the request %s", r, id), func() bool {
 			return bytes.Contains(log(), []byte(`"request":"`+id+`"`))
 		})
-		for _, secret := range []string{open.Attachment.Token, platform.key, "chosen-by-a-client"} {
+		for _, secret := range secrets {
 			if bytes.Contains(log(), []byte(secret)) {
 				t.Errorf("the log of %s has what a client sent in a header", r)
 			}

@@ -81,7 +81,7 @@ func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chan
 	}); err != nil {
 		return fmt.Errorf("write what is desired: %w", err)
 	}
-	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{ID: c.Operation, Project: box.Project, Kind: string(c.Kind), Sandbox: box.ID})
+	return insertSandboxOperation(ctx, q, c.Operation, box.Project, c.Kind, box.ID)
 }
 
 // done answers for a verb that has nothing to do.
@@ -95,5 +95,8 @@ func done(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chang
 		return nil
 	}
 	out.Operation = c.Operation
-	return q.InsertEndedSandboxOperation(ctx, db.InsertEndedSandboxOperationParams{ID: c.Operation, Project: box.Project, Kind: string(c.Kind), Sandbox: box.ID})
+	request, traceparent := causeColumns(ctx)
+	return q.InsertEndedSandboxOperation(ctx, db.InsertEndedSandboxOperationParams{
+		ID: c.Operation, Project: box.Project, Kind: string(c.Kind), Sandbox: box.ID, Request: request, Traceparent: traceparent,
+	})
 }

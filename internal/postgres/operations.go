@@ -6,6 +6,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // Operation returns a project's operation; not_found if it has none of that id.
@@ -26,6 +27,33 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 		return nil
 	})
 	return out, err
+}
+
+// insertSandboxOperation writes that an operation of a sandbox runs, and which request asked for it.
+func insertSandboxOperation(ctx context.Context, q *db.Queries, id, project string, kind record.OperationKind, sandbox string) error {
+	request, traceparent := causeColumns(ctx)
+	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
+		ID: id, Project: project, Kind: string(kind), Sandbox: sandbox, Request: request, Traceparent: traceparent,
+	})
+}
+
+// insertTemplateOperation writes that a template's build runs, and which request asked for it.
+func insertTemplateOperation(ctx context.Context, q *db.Queries, n record.NewTemplate, template string) error {
+	request, traceparent := causeColumns(ctx)
+	return q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{
+		ID: n.Operation, Project: n.Project, Template: template, Request: request, Traceparent: traceparent,
+	})
+}
+
+// causeColumns are what a context belongs to, as an operation keeps it.
+func causeColumns(ctx context.Context) (request, traceparent *string) {
+	c := telemetry.CauseOf(ctx)
+	return orNull(c.Request), orNull(c.Traceparent)
+}
+
+// cause is their inverse.
+func cause(request, traceparent *string) telemetry.Cause {
+	return telemetry.Cause{Request: text(request), Traceparent: text(traceparent)}
 }
 
 // runningOperation is the one operation of a sandbox that runs, with id and kind; nil if none does.

@@ -57,9 +57,7 @@ func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, env 
 	if err := insertExecution(ctx, q, record.Execution{Route: n.Route}); err != nil {
 		return err
 	}
-	if err := q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
-		ID: n.Operation, Project: n.Project, Kind: string(record.CreateSandbox), Sandbox: n.Route.Sandbox,
-	}); err != nil {
+	if err := insertSandboxOperation(ctx, q, n.Operation, n.Project, record.CreateSandbox, n.Route.Sandbox); err != nil {
 		return err
 	}
 	return emitSandbox(ctx, q, record.EventSandboxCreated, n.Route.Sandbox, n.Operation, nil)

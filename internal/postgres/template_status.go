@@ -9,7 +9,7 @@ import (
 )
 
 func wantedTemplate(r db.NodeTemplatesRow) record.WantedTemplate {
-	out := record.WantedTemplate{ID: r.ID}
+	out := record.WantedTemplate{ID: r.ID, Cause: cause(r.Request, r.Traceparent)}
 	if r.Newest != nil {
 		out.Log = record.LogHead{Newest: *r.Newest, NewestAt: *r.NewestAt}
 	}

@@ -110,7 +110,7 @@ func keepTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, t db
 	if err != nil || ready || o.Status == string(record.OperationRunning) {
 		return o.ID, err
 	}
-	return n.Operation, q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: t.ID})
+	return n.Operation, insertTemplateOperation(ctx, q, n, t.ID)
 }
 
 // wantTags gives tags to a template, at once or when it is ready.
@@ -156,7 +156,7 @@ func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, co
 
 // furnishTemplate gives a new template its operation, its uploads and the names that are free for it.
 func furnishTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, superseded []string) error {
-	if err := q.InsertTemplateOperation(ctx, db.InsertTemplateOperationParams{ID: n.Operation, Project: n.Project, Template: n.ID}); err != nil {
+	if err := insertTemplateOperation(ctx, q, n, n.ID); err != nil {
 		return err
 	}
 	if uploads := n.Build.Uploads(); len(uploads) > 0 {

@@ -400,3 +400,24 @@ func TestSessionsAreListed(t *testing.T) {
 		t.Error(cmp.Diff(made, got))
 	}
 }
+
+// TestOrdersKeepWhoAskedForThem: an order has the id of the request that it's about, so that one id finds what is done later.
+func TestOrdersKeepWhoAskedForThem(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	created := r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`).want(t, 201)
+	box := decode[gen.Operation](t, created).Sandbox.Id
+	deleted := r.do(t, "DELETE", "/v1/sandboxes/"+box+"?wait=30s", nil).want(t, 200)
+	got := map[nodesync.OrderKind]string{}
+	r.node.change(func() {
+		for _, o := range r.node.ordered {
+			got[o.Kind] = o.Cause.Request
+		}
+	})
+	want := map[nodesync.OrderKind]string{
+		nodesync.EnsureExecution: created.header.Get("X-Request-Id"), nodesync.RemoveExecution: deleted.header.Get("X-Request-Id"),
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // Plan is what follows from a report.
@@ -58,7 +59,7 @@ func (d *decision) executions(wanted []record.WantedExecution) {
 	}
 	for _, r := range d.report.Executions {
 		if !known[r.Route] {
-			d.remove(r.Route)
+			d.remove(r.Route, telemetry.Cause{})
 		}
 	}
 }
@@ -67,7 +68,7 @@ func (d *decision) executions(wanted []record.WantedExecution) {
 func (d *decision) present(w record.WantedExecution, r ExecutionReport) {
 	switch w.Want {
 	case record.WantGone:
-		d.remove(w.Route)
+		d.remove(w.Route, w.Cause)
 	case record.WantDisk:
 		d.quieten(w, r)
 	case record.WantRunning, record.WantStopped:
@@ -104,7 +105,7 @@ func (d *decision) alive(w record.WantedExecution, r ExecutionReport) {
 func (d *decision) afterEnd(w record.WantedExecution, r ExecutionReport) {
 	switch {
 	case w.Recorded == space.ExecutionFailed && !ended(r.State):
-		d.remove(w.Route)
+		d.remove(w.Route, w.Cause)
 	case w.Recorded == space.ExecutionStopped && (r.State == space.ExecutionLost || r.State == space.ExecutionFailed):
 		d.see(w.Route, space.ExecutionLost, orLost(r.Error), r.Since) // its disk is gone
 	default:
@@ -115,7 +116,7 @@ func (d *decision) afterEnd(w record.WantedExecution, r ExecutionReport) {
 // quieten ends the machine of an execution of which only the disk is wanted, if there is one.
 func (d *decision) quieten(w record.WantedExecution, r ExecutionReport) {
 	if !ended(r.State) {
-		d.order(Order{Kind: StopExecution, Route: w.Route}, true)
+		d.order(Order{Kind: StopExecution, Route: w.Route, Cause: w.Cause}, true)
 	}
 }
 
@@ -156,8 +157,8 @@ func (d *decision) believed(id string) bool {
 	return false
 }
 
-func (d *decision) remove(r space.Route) {
-	d.order(Order{Kind: RemoveExecution, Route: r}, true)
+func (d *decision) remove(r space.Route, cause telemetry.Cause) {
+	d.order(Order{Kind: RemoveExecution, Route: r, Cause: cause}, true)
 }
 
 func (d *decision) order(o Order, repeat bool) {
@@ -175,7 +176,7 @@ func (d *decision) see(r space.Route, state space.ExecutionState, err *space.Err
 // ensure orders an execution, unless the disk that it boots from is still another machine's.
 func (d *decision) ensure(w record.WantedExecution, repeat bool) {
 	if w.DiskOf == "" || !d.busy[w.DiskOf] {
-		d.order(Order{Kind: EnsureExecution, Route: w.Route, Template: w.Template, Shape: w.Shape, DiskOf: w.DiskOf}, repeat)
+		d.order(Order{Kind: EnsureExecution, Route: w.Route, Template: w.Template, Shape: w.Shape, DiskOf: w.DiskOf, Cause: w.Cause}, repeat)
 	}
 }
 

@@ -45,7 +45,7 @@ func (d *decision) absentTemplate(w record.WantedTemplate) {
 		}
 		d.plan.Templates = append(d.plan.Templates, record.TemplateSeen{ID: w.ID, Status: record.TemplateStatus{State: record.TemplateBuilding}})
 	}
-	d.order(Order{Kind: EnsureTemplate, Template: w.ID}, false)
+	d.order(Order{Kind: EnsureTemplate, Template: w.ID, Cause: w.Cause}, false)
 }
 
 // seeTemplate writes what is new. The end of a build waits for the last line of its log, so that who reads the log until then has all.

@@ -15,6 +15,7 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 const (
@@ -103,11 +104,7 @@ func writeShape(s record.Shape) *controlv1.Shape {
 func writeAnswer(a Answer) *controlv1.SynchronizeResponse {
 	out := &controlv1.SynchronizeResponse{LogsReceived: map[string]uint64{}}
 	for _, o := range a.Orders {
-		if o.Kind == EnsureTemplate {
-			out.Orders = append(out.Orders, writeBuild(a.Builds[o.Template]))
-			continue
-		}
-		out.Orders = append(out.Orders, writeOrder(o))
+		out.Orders = append(out.Orders, writeOrder(o, a.Builds))
 	}
 	for template, number := range a.LogsReceived {
 		out.LogsReceived[template] = uint64(number)
@@ -115,9 +112,19 @@ func writeAnswer(a Answer) *controlv1.SynchronizeResponse {
 	return out
 }
 
-// writeOrder writes any order but that of a build, which needs more.
-func writeOrder(o Order) *controlv1.Order {
+// writeOrder writes an order with what asked for it; builds says what a template is made of that is to be built.
+func writeOrder(o Order, builds map[string]record.BuildOrder) *controlv1.Order {
+	out := writeWhat(o, builds)
+	if o.Cause != (telemetry.Cause{}) {
+		out.Cause = &controlv1.Cause{Request: o.Cause.Request, Traceparent: o.Cause.Traceparent}
+	}
+	return out
+}
+
+func writeWhat(o Order, builds map[string]record.BuildOrder) *controlv1.Order {
 	switch o.Kind {
+	case EnsureTemplate:
+		return writeBuild(builds[o.Template])
 	case EnsureExecution:
 		return &controlv1.Order{Order: &controlv1.Order_EnsureExecution{EnsureExecution: &controlv1.EnsureExecution{
 			Route: peer.RouteMessage(o.Route), Template: o.Template, Shape: writeShape(o.Shape), DiskOf: o.DiskOf,

@@ -5,6 +5,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // Report is all that a node has.
@@ -33,10 +34,11 @@ type TemplateReport struct {
 // Order is one thing that a node should do. Doing it twice is the same as once. Orders are compared with ==.
 type Order struct {
 	Kind     OrderKind
-	Route    space.Route  // of an execution
-	Template string       // tpl_…, of a template or of an execution to be
-	Shape    record.Shape // of an execution
-	DiskOf   string       // exe_…, of an execution to be: from whose disk it boots
+	Route    space.Route     // of an execution
+	Template string          // tpl_…, of a template or of an execution to be
+	Shape    record.Shape    // of an execution
+	DiskOf   string          // exe_…, of an execution to be: from whose disk it boots
+	Cause    telemetry.Cause // what asked for it, if that is known
 }
 
 // OrderKind is what an order says.

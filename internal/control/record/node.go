@@ -4,6 +4,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // Facts is what a node says of itself.
@@ -45,6 +46,7 @@ type WantedExecution struct {
 	DiskOf   string // the execution from whose disk it boots; empty: it's made from the template
 	Want     Want
 	Recorded space.ExecutionState // the newest observation that was written
+	Cause    telemetry.Cause      // what asked for it last: that of the sandbox's newest operation
 }
 
 // Figures is what an execution takes, as its node measured it, and what its guest says of itself.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // TemplateState is what a node observes of a template.
@@ -85,6 +86,7 @@ type WantedTemplate struct {
 	ID       string
 	Recorded TemplateStatus
 	Log      LogHead
+	Cause    telemetry.Cause // what asked for it: that of the build that runs
 }
 
 // TemplateSeen is something that a node says of a template.

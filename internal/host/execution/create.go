@@ -40,12 +40,12 @@ func (e *execution) begin(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false // the removal, or the next life, undoes it
 	}
-	e.log.Error("an execution could not be created", "err", err)
+	e.log.ErrorContext(ctx, "an execution could not be created", "err", err)
 	if errors.Is(err, vmm.ErrIncompatible) {
 		e.cfg.Templates.Reject(e.rec.Template)
 	}
 	if err := e.free(context.WithoutCancel(ctx)); err != nil {
-		e.log.Error("what a failed creation left is still there", "err", err)
+		e.log.ErrorContext(ctx, "what a failed creation left is still there", "err", err)
 	}
 	e.become(space.ExecutionFailed, problemOf(err))
 	e.finishEnding(ctx)

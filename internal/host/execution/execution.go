@@ -15,6 +15,7 @@ import (
 	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // execution is one execution and its owner.
@@ -24,6 +25,7 @@ type execution struct {
 	route space.Route
 	dir   string // changes once, before it runs, when it gets a slot's
 	log   *slog.Logger
+	cause telemetry.Cause // what asked for it; none of one that an earlier life of the daemon began
 
 	removal  chan struct{} // closed when Remove was called
 	stopping chan struct{} // closed when Stop was called
@@ -119,7 +121,7 @@ func (e *execution) live(ctx context.Context) {
 	}
 	switch e.report().State {
 	case space.ExecutionPending:
-		if !e.begin(ctx) {
+		if !e.begin(e.cause.In(ctx)) {
 			return
 		}
 	case space.ExecutionRunning:

@@ -14,6 +14,7 @@ import (
 	space "github.com/space-platform/space"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // The limits of a table.
@@ -118,7 +119,7 @@ func (t *Table) awaitReattached(ctx context.Context) {
 // Ensure returns when the execution has left the state pending: its guest has acknowledged clock and seed, or it failed, or was lost. It
 // makes the execution unless it's known. When ctx ends before, the work goes on.
 func (t *Table) Ensure(ctx context.Context, o Order) (Report, error) {
-	e, err := t.enter(o)
+	e, err := t.enter(o, telemetry.CauseOf(ctx))
 	if err != nil {
 		return Report{}, err
 	}
@@ -133,7 +134,7 @@ func (t *Table) Ensure(ctx context.Context, o Order) (Report, error) {
 }
 
 // enter returns the execution of an order, which it begins unless it's there.
-func (t *Table) enter(o Order) (*execution, error) {
+func (t *Table) enter(o Order, cause telemetry.Cause) (*execution, error) {
 	if o.Route.Placement.Node != t.cfg.Node || o.Route.Placement.Kind != space.PlacementNode {
 		return nil, space.Errorf(space.CodeRouteDenied, "the order is for another node than %s", t.cfg.Node)
 	}
@@ -152,6 +153,7 @@ func (t *Table) enter(o Order) (*execution, error) {
 	}
 	r := record{Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, State: space.ExecutionPending, Since: time.Now()}
 	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)
+	e.cause = cause
 	t.execs[o.Route.Execution] = e
 	t.owners.Go(func() { e.own(t.ctx) })
 	return e, nil

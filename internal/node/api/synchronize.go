@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"connectrpc.com/connect"
@@ -9,6 +10,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // maxHang is the longest that a Synchronize call may hang, and answerTime what the control plane has beyond it.
@@ -34,7 +36,18 @@ func (d *door) Synchronize(ctx context.Context, req *connect.Request[controlv1.S
 	if err != nil {
 		return nil, peer.ToConnect(peer.FromConnect(err))
 	}
+	for _, o := range resp.Msg.GetOrders() {
+		logOrder(ctx, o)
+	}
 	return connect.NewResponse(resp.Msg), nil
+}
+
+// logOrder tells that an order passes by that a request has asked for, so that the request's id is in the log of this hop too.
+func logOrder(ctx context.Context, o *controlv1.Order) {
+	c := telemetry.Cause{Request: o.GetCause().GetRequest(), Traceparent: o.GetCause().GetTraceparent()}.WellFormed()
+	if c.Request != "" {
+		slog.InfoContext(c.In(ctx), "an order passes", "kind", string(o.ProtoReflect().WhichOneof(o.ProtoReflect().Descriptor().Oneofs().Get(0)).Name()))
+	}
 }
 
 // checkReport refuses a report that doesn't speak for this node, as a whole: half a report would be read as absence of the rest.

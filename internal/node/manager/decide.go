@@ -5,6 +5,7 @@ import (
 
 	space "github.com/space-platform/space"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // action is what a record lacks.
@@ -52,14 +53,14 @@ func orderRun(old, newest *record, order record, now time.Time) (record, error) 
 	}
 	r := *old
 	if r.Order == "" {
-		r.Order = order.Order
+		r.Order, r.Cause = order.Order, order.Cause
 	}
 	return r, nil
 }
 
 // orderStop is the record after StopExecution was ordered. One that isn't running yet is stopped when it does; one that has ended stays as
 // it ended.
-func orderStop(old *record, route space.Route) (record, error) {
+func orderStop(old *record, route space.Route, cause telemetry.Cause) (record, error) {
 	if old == nil {
 		return record{}, space.Errorf(space.CodeNotFound, "execution %s isn't on this node", route.Execution)
 	}
@@ -69,22 +70,26 @@ func orderStop(old *record, route space.Route) (record, error) {
 	if old.Wanted == wantRemoved {
 		return record{}, space.Errorf(space.CodeConflict, "execution %s was ordered to be removed", route.Execution)
 	}
-	r := *old
-	r.Wanted = wantStopped
-	return r, nil
+	return old.want(wantStopped, cause), nil
 }
 
 // orderRemove is the record after RemoveExecution was ordered. An unknown execution gets a tombstone too: the host may have it.
-func orderRemove(old *record, route space.Route, now time.Time) (record, error) {
+func orderRemove(old *record, route space.Route, cause telemetry.Cause, now time.Time) (record, error) {
 	if old == nil {
-		return record{Route: route, Wanted: wantRemoved, State: space.ExecutionPending, Since: now}, nil
+		return record{Route: route, Wanted: wantRemoved, State: space.ExecutionPending, Cause: cause, Since: now}, nil
 	}
 	if err := route.Match(old.Route); err != nil {
 		return record{}, err
 	}
-	r := *old
-	r.Wanted = wantRemoved
-	return r, nil
+	return old.want(wantRemoved, cause), nil
+}
+
+// want is the record after something was ordered. The first order counts: one that is repeated changes nothing.
+func (r record) want(w wanted, cause telemetry.Cause) record {
+	if r.Wanted != w {
+		r.Wanted, r.Cause = w, cause
+	}
+	return r
 }
 
 // seen is what a Watch message says of one execution.

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 var (
@@ -45,11 +46,11 @@ func TestNothingLeadsBackToPending(t *testing.T) {
 					r = next
 				}
 			case 2:
-				r, _ = orderRemove(&r, r.Route, noon)
+				r, _ = orderRemove(&r, r.Route, telemetry.Cause{}, noon)
 			case 3:
 				r = fail(r, space.Errorf(space.CodeGuest, "no"), noon)
 			case 4:
-				if next, err := orderStop(&r, r.Route); err == nil {
+				if next, err := orderStop(&r, r.Route, telemetry.Cause{}); err == nil {
 					r = next
 				}
 			}
@@ -150,7 +151,7 @@ func TestStop(t *testing.T) {
 		{"lost", "an order", space.ExecutionLost, actNone},
 		{"failed", "an order", space.ExecutionFailed, actNone},
 	} {
-		r, err := orderStop(&record{Route: route, Order: tt.order, Wanted: wantRunning, State: tt.state}, route)
+		r, err := orderStop(&record{Route: route, Order: tt.order, Wanted: wantRunning, State: tt.state}, route, telemetry.Cause{})
 		if got := decide(r); err != nil || got != tt.want || r.State != tt.state {
 			t.Errorf("%s: %v, %v: action %d, want %d", tt.name, r, err, got, tt.want)
 		}
@@ -164,7 +165,7 @@ func TestStop(t *testing.T) {
 		"another sandbox's":  {&record{Route: other}, space.CodeRouteDenied},
 		"ordered to be gone": {&record{Route: route, Wanted: wantRemoved}, space.CodeConflict},
 	} {
-		if _, err := orderStop(c.old, route); space.CodeOf(err) != c.want {
+		if _, err := orderStop(c.old, route, telemetry.Cause{}); space.CodeOf(err) != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // How many calls of a kind the host gets at once. Removals have their own, so that they never wait for machines that are being made.
@@ -38,8 +39,16 @@ func (m *Manager) drive(ctx context.Context, key string, woken <-chan struct{}) 
 		if act == actNone {
 			return
 		}
-		m.whileLacking(ctx, key, act, woken, func(ctx context.Context) { m.keepTrying(ctx, key, m.call(act, r, o)) })
+		m.whileLacking(ctx, key, act, woken, func(ctx context.Context) { m.keepTrying(cause(r, o).In(ctx), key, m.call(act, r, o)) })
 	}
+}
+
+// cause is what asked for what a key's record lacks.
+func cause(r record, o templateOrder) telemetry.Cause {
+	if o.Template != "" {
+		return o.Cause
+	}
+	return r.Cause
 }
 
 // whileLacking runs try until the key lacks something else than act, and returns when try has ended: a removal never runs beside the
@@ -70,7 +79,7 @@ func (m *Manager) keepTrying(ctx context.Context, key string, call func(context.
 	b := backoff{first: m.timing.workFirst, most: m.timing.workMost}
 	for ctx.Err() == nil {
 		if err := call(ctx); err != nil && ctx.Err() == nil {
-			slog.Warn("the host didn't do what a record needs; will try again", "key", key, "err", err)
+			slog.WarnContext(ctx, "the host didn't do what a record needs; will try again", "key", key, "err", err)
 		}
 		wait(ctx, b.next(), nil)
 	}
@@ -156,7 +165,7 @@ func (m *Manager) aboutTemplate(ctx context.Context, o templateOrder, timeout ti
 		return err
 	}
 	if refusal != nil {
-		slog.Warn("the host refused an order about a template", "template", o.Template, "remove", o.Remove, "err", refusal)
+		slog.WarnContext(ctx, "the host refused an order about a template", "template", o.Template, "remove", o.Remove, "err", refusal)
 	}
 	return m.table.built(o.Template, refusal)
 }

@@ -9,6 +9,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // report is one full statement about the node.
@@ -77,27 +78,29 @@ func (t *table) obey(orders []*controlv1.Order, rep report) (changed bool, err e
 	if err := t.commit(c); err != nil {
 		return false, fmt.Errorf("take orders: %w", err)
 	}
+	c.log()
 	return changed, t.forget(rep, named)
 }
 
 // order adds what an order changes to c, and returns the id that it speaks of. mu is held.
 func (t *table) order(c change, o *controlv1.Order) (string, error) {
+	cause := telemetry.Cause{Request: o.GetCause().GetRequest(), Traceparent: o.GetCause().GetTraceparent()}.WellFormed()
 	switch o := o.GetOrder().(type) {
 	case *controlv1.Order_EnsureExecution:
-		return t.orderRun(c, o.EnsureExecution)
+		return t.orderRun(c, o.EnsureExecution, cause)
 	case *controlv1.Order_RemoveExecution:
-		return t.orderRemove(c, o.RemoveExecution)
+		return t.orderRemove(c, o.RemoveExecution, cause)
 	case *controlv1.Order_EnsureTemplate:
-		return t.orderTemplate(c, o.EnsureTemplate)
+		return t.orderTemplate(c, o.EnsureTemplate, cause)
 	case *controlv1.Order_StopExecution:
-		return t.orderStop(c, o.StopExecution)
+		return t.orderStop(c, o.StopExecution, cause)
 	case *controlv1.Order_RemoveTemplate:
-		return t.orderDrop(c, o.RemoveTemplate)
+		return t.orderDrop(c, o.RemoveTemplate, cause)
 	}
 	return "", space.Errorf(space.CodeInvalid, "an order of a kind that this build doesn't know")
 }
 
-func (t *table) orderRun(c change, o *controlv1.EnsureExecution) (string, error) {
+func (t *table) orderRun(c change, o *controlv1.EnsureExecution, cause telemetry.Cause) (string, error) {
 	id := o.GetRoute().GetExecution()
 	route, err := t.route(o.GetRoute())
 	if err != nil {
@@ -114,22 +117,22 @@ func (t *table) orderRun(c change, o *controlv1.EnsureExecution) (string, error)
 	if err != nil {
 		return id, err
 	}
-	next, err := orderRun(old, t.record(t.newest[route.Sandbox]), record{Route: route, Order: order}, t.now())
+	next, err := orderRun(old, t.record(t.newest[route.Sandbox]), record{Route: route, Order: order, Cause: cause}, t.now())
 	return id, addRecord(c, old, next, err)
 }
 
-func (t *table) orderStop(c change, o *controlv1.StopExecution) (string, error) {
+func (t *table) orderStop(c change, o *controlv1.StopExecution, cause telemetry.Cause) (string, error) {
 	id := o.GetRoute().GetExecution()
 	route, err := t.route(o.GetRoute())
 	if err != nil {
 		return id, err
 	}
 	old := t.record(id)
-	next, err := orderStop(old, route)
+	next, err := orderStop(old, route, cause)
 	return id, addRecord(c, old, next, err)
 }
 
-func (t *table) orderRemove(c change, o *controlv1.RemoveExecution) (string, error) {
+func (t *table) orderRemove(c change, o *controlv1.RemoveExecution, cause telemetry.Cause) (string, error) {
 	id := o.GetRoute().GetExecution()
 	route, err := t.route(o.GetRoute())
 	if err != nil {
@@ -139,7 +142,7 @@ func (t *table) orderRemove(c change, o *controlv1.RemoveExecution) (string, err
 	if old == nil && len(t.records)+len(c.records) >= maxRecords {
 		return id, space.Errorf(space.CodeCapacity, "the node keeps %d executions already", maxRecords)
 	}
-	next, err := orderRemove(old, route, t.now())
+	next, err := orderRemove(old, route, cause, t.now())
 	return id, addRecord(c, old, next, err)
 }
 

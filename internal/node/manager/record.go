@@ -8,6 +8,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // wanted is what the control plane ordered last.
@@ -21,10 +22,11 @@ const (
 
 // record is what the node knows of one execution. It's a value: changes make a new one, see decide.go.
 type record struct {
-	Route   space.Route `json:"route"`
-	Order   message     `json:"order,omitempty"` // an EnsureExecution; empty if the host had the execution and nobody here knew of it
-	Wanted  wanted      `json:"wanted"`
-	Removed bool        `json:"removed,omitempty"` // a tombstone: the host has nothing left of it
+	Route   space.Route     `json:"route"`
+	Order   message         `json:"order,omitempty"` // an EnsureExecution; empty if the host had the execution and nobody here knew of it
+	Wanted  wanted          `json:"wanted"`
+	Removed bool            `json:"removed,omitempty"` // a tombstone: the host has nothing left of it
+	Cause   telemetry.Cause `json:"cause,omitzero"`    // what asked for what is wanted
 
 	State space.ExecutionState `json:"state"`
 	Err   *problem             `json:"error,omitempty"` // with failed and lost

@@ -1,8 +1,10 @@
 package manager
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -75,6 +77,16 @@ type change struct {
 
 func newChange() change {
 	return change{records: map[string]*record{}, orders: map[string]*templateOrder{}}
+}
+
+// log tells which orders a change takes, each under the request that asked for it.
+func (c change) log() {
+	for id, r := range c.records {
+		slog.InfoContext(r.Cause.In(context.Background()), "took an order", "sandbox", r.Route.Sandbox, "execution", id, "wanted", string(r.Wanted))
+	}
+	for id, o := range c.orders {
+		slog.InfoContext(o.Cause.In(context.Background()), "took an order", "template", id, "remove", o.Remove)
+	}
 }
 
 func (c change) empty() bool { return len(c.records) == 0 && len(c.orders) == 0 }

@@ -6,6 +6,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // The states of a template as reports name them.
@@ -19,10 +20,11 @@ const (
 // report says that the template is being built: an earlier failure that the host still shows would be taken for the new build's. Until a
 // removal shows, the host's own report stands.
 type templateOrder struct {
-	Template string   `json:"template"`
-	Order    message  `json:"order,omitempty"`  // an EnsureTemplate
-	Remove   bool     `json:"remove,omitempty"` // it's to be removed; then there's no Order
-	Err      *problem `json:"error,omitempty"`  // the host refused to build it for good; the order stays until the next one
+	Template string          `json:"template"`
+	Order    message         `json:"order,omitempty"`  // an EnsureTemplate
+	Remove   bool            `json:"remove,omitempty"` // it's to be removed; then there's no Order
+	Cause    telemetry.Cause `json:"cause,omitzero"`   // what asked for it
+	Err      *problem        `json:"error,omitempty"`  // the host refused to build it for good; the order stays until the next one
 
 	called time.Time // when the host accepted; not kept, because the call can be repeated
 }
@@ -67,7 +69,7 @@ func (o templateOrder) report() *controlv1.TemplateReport {
 }
 
 // orderTemplate adds to c that a template is to be built. mu is held.
-func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate) (string, error) {
+func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate, cause telemetry.Cause) (string, error) {
 	id := o.GetTemplate()
 	old, ordered, err := t.ordered(c, id)
 	switch {
@@ -85,18 +87,18 @@ func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate) (string, er
 	if err != nil {
 		return id, err
 	}
-	c.orders[id] = &templateOrder{Template: id, Order: order}
+	c.orders[id] = &templateOrder{Template: id, Order: order, Cause: cause}
 	return id, nil
 }
 
 // orderDrop adds to c that a template is to be removed, also one whose build was ordered and hasn't begun. mu is held.
-func (t *table) orderDrop(c change, o *controlv1.RemoveTemplate) (string, error) {
+func (t *table) orderDrop(c change, o *controlv1.RemoveTemplate, cause telemetry.Cause) (string, error) {
 	id := o.GetTemplate()
 	old, ordered, err := t.ordered(c, id)
 	if err != nil || ordered && old.Remove {
 		return id, err
 	}
-	c.orders[id] = &templateOrder{Template: id, Remove: true}
+	c.orders[id] = &templateOrder{Template: id, Remove: true, Cause: cause}
 	return id, nil
 }
 

@@ -94,6 +94,8 @@ type Operation struct {
 	ErrorMessage *string
 	CreatedAt    time.Time
 	EndedAt      *time.Time
+	Request      *string
+	Traceparent  *string
 }
 
 type Org struct {

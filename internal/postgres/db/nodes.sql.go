@@ -115,12 +115,13 @@ SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of,
     (CASE WHEN s.desired = 'deleted' THEN 'gone'
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
-        ELSE 'gone' END)::text AS want, st.state
+        ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent
 FROM sandboxes s
 JOIN executions e ON e.sandbox = s.id
 JOIN executions cur ON cur.id = s.execution
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN operations op ON op.id = (SELECT x.id FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1)
 WHERE s.deleted_at IS NULL AND e.node = $1 AND (st.state IS NULL OR st.state <> 'gone')
 ORDER BY e.created_at, e.id
 `
@@ -139,10 +140,12 @@ type NodeExecutionsRow struct {
 	DiskBytes     int64
 	Want          string
 	State         *string
+	Request       *string
+	Traceparent   *string
 }
 
 // Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
-// boots from.
+// boots from. With what asked for it last: the request of the sandbox's newest operation.
 func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecutionsRow, error) {
 	rows, err := q.db.Query(ctx, nodeExecutions, node)
 	if err != nil {
@@ -166,6 +169,8 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 			&i.DiskBytes,
 			&i.Want,
 			&i.State,
+			&i.Request,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ package db
 
 import (
 	"context"
+	"time"
 )
 
 const endSandboxOperation = `-- name: EndSandboxOperation :many
@@ -85,14 +86,17 @@ func (q *Queries) EndTemplateOperation(ctx context.Context, arg EndTemplateOpera
 }
 
 const insertEndedSandboxOperation = `-- name: InsertEndedSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox, ended_at) VALUES ($1, $2, $3, 'succeeded', $4::text, now())
+INSERT INTO operations (id, project, kind, status, sandbox, ended_at, request, traceparent)
+VALUES ($1, $2, $3, 'succeeded', $4::text, now(), $5, $6)
 `
 
 type InsertEndedSandboxOperationParams struct {
-	ID      string
-	Project string
-	Kind    string
-	Sandbox string
+	ID          string
+	Project     string
+	Kind        string
+	Sandbox     string
+	Request     *string
+	Traceparent *string
 }
 
 func (q *Queries) InsertEndedSandboxOperation(ctx context.Context, arg InsertEndedSandboxOperationParams) error {
@@ -101,19 +105,24 @@ func (q *Queries) InsertEndedSandboxOperation(ctx context.Context, arg InsertEnd
 		arg.Project,
 		arg.Kind,
 		arg.Sandbox,
+		arg.Request,
+		arg.Traceparent,
 	)
 	return err
 }
 
 const insertSandboxOperation = `-- name: InsertSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox) VALUES ($1, $2, $3, 'running', $4::text)
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
+VALUES ($1, $2, $3, 'running', $4::text, $5, $6)
 `
 
 type InsertSandboxOperationParams struct {
-	ID      string
-	Project string
-	Kind    string
-	Sandbox string
+	ID          string
+	Project     string
+	Kind        string
+	Sandbox     string
+	Request     *string
+	Traceparent *string
 }
 
 func (q *Queries) InsertSandboxOperation(ctx context.Context, arg InsertSandboxOperationParams) error {
@@ -122,22 +131,33 @@ func (q *Queries) InsertSandboxOperation(ctx context.Context, arg InsertSandboxO
 		arg.Project,
 		arg.Kind,
 		arg.Sandbox,
+		arg.Request,
+		arg.Traceparent,
 	)
 	return err
 }
 
 const insertTemplateOperation = `-- name: InsertTemplateOperation :exec
-INSERT INTO operations (id, project, kind, status, template) VALUES ($1, $2, 'build_template', 'running', $3::text)
+INSERT INTO operations (id, project, kind, status, template, request, traceparent)
+VALUES ($1, $2, 'build_template', 'running', $3::text, $4, $5)
 `
 
 type InsertTemplateOperationParams struct {
-	ID       string
-	Project  string
-	Template string
+	ID          string
+	Project     string
+	Template    string
+	Request     *string
+	Traceparent *string
 }
 
 func (q *Queries) InsertTemplateOperation(ctx context.Context, arg InsertTemplateOperationParams) error {
-	_, err := q.db.Exec(ctx, insertTemplateOperation, arg.ID, arg.Project, arg.Template)
+	_, err := q.db.Exec(ctx, insertTemplateOperation,
+		arg.ID,
+		arg.Project,
+		arg.Template,
+		arg.Request,
+		arg.Traceparent,
+	)
 	return err
 }
 
@@ -151,9 +171,22 @@ type OperationParams struct {
 	ID      string
 }
 
-func (q *Queries) Operation(ctx context.Context, arg OperationParams) (Operation, error) {
+type OperationRow struct {
+	ID           string
+	Project      string
+	Kind         string
+	Status       string
+	Sandbox      *string
+	Template     *string
+	ErrorCode    *string
+	ErrorMessage *string
+	CreatedAt    time.Time
+	EndedAt      *time.Time
+}
+
+func (q *Queries) Operation(ctx context.Context, arg OperationParams) (OperationRow, error) {
 	row := q.db.QueryRow(ctx, operation, arg.Project, arg.ID)
-	var i Operation
+	var i OperationRow
 	err := row.Scan(
 		&i.ID,
 		&i.Project,

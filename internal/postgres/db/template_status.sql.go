@@ -11,10 +11,12 @@ import (
 )
 
 const nodeTemplates = `-- name: NodeTemplates :many
-SELECT t.id, st.state, st.vcpus, st.memory_bytes, st.disk_bytes, st.digest, st.progress, st.failed_step, l.newest, l.newest_at
+SELECT t.id, st.state, st.vcpus, st.memory_bytes, st.disk_bytes, st.digest, st.progress, st.failed_step, l.newest, l.newest_at,
+    op.request, op.traceparent
 FROM templates t
 LEFT JOIN template_status st ON st.template = t.id
 LEFT JOIN template_logs l ON l.template = t.id
+LEFT JOIN operations op ON op.template = t.id AND op.status = 'running'
 WHERE t.node = $1 AND t.superseded_at IS NULL AND t.deleted_at IS NULL ORDER BY t.created_at, t.id
 `
 
@@ -29,6 +31,8 @@ type NodeTemplatesRow struct {
 	FailedStep  *int32
 	Newest      *int64
 	NewestAt    *time.Time
+	Request     *string
+	Traceparent *string
 }
 
 // The templates that a node should have, with what was recorded of them. One that failed is final.
@@ -52,6 +56,8 @@ func (q *Queries) NodeTemplates(ctx context.Context, node string) ([]NodeTemplat
 			&i.FailedStep,
 			&i.Newest,
 			&i.NewestAt,
+			&i.Request,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}

@@ -11,17 +11,18 @@ FROM nodes WHERE name = @name;
 
 -- name: NodeExecutions :many
 -- Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
--- boots from.
+-- boots from. With what asked for it last: the request of the sandbox's newest operation.
 SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
     (CASE WHEN s.desired = 'deleted' THEN 'gone'
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
-        ELSE 'gone' END)::text AS want, st.state
+        ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent
 FROM sandboxes s
 JOIN executions e ON e.sandbox = s.id
 JOIN executions cur ON cur.id = s.execution
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN operations op ON op.id = (SELECT x.id FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1)
 WHERE s.deleted_at IS NULL AND e.node = @node AND (st.state IS NULL OR st.state <> 'gone')
 ORDER BY e.created_at, e.id;
 

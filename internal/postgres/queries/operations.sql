@@ -1,8 +1,10 @@
 -- name: InsertSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox) VALUES (@id, @project, @kind, 'running', @sandbox::text);
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
+VALUES (@id, @project, @kind, 'running', @sandbox::text, sqlc.narg('request'), sqlc.narg('traceparent'));
 
 -- name: InsertTemplateOperation :exec
-INSERT INTO operations (id, project, kind, status, template) VALUES (@id, @project, 'build_template', 'running', @template::text);
+INSERT INTO operations (id, project, kind, status, template, request, traceparent)
+VALUES (@id, @project, 'build_template', 'running', @template::text, sqlc.narg('request'), sqlc.narg('traceparent'));
 
 -- name: Operation :one
 SELECT id, project, kind, status, sandbox, template, error_code, error_message, created_at, ended_at
@@ -17,7 +19,8 @@ SELECT id, kind FROM operations WHERE sandbox = @sandbox::text AND status = 'run
 SELECT id FROM operations WHERE sandbox = @sandbox::text AND kind = @kind AND status = 'succeeded' ORDER BY created_at DESC, id DESC LIMIT 1;
 
 -- name: InsertEndedSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox, ended_at) VALUES (@id, @project, @kind, 'succeeded', @sandbox::text, now());
+INSERT INTO operations (id, project, kind, status, sandbox, ended_at, request, traceparent)
+VALUES (@id, @project, @kind, 'succeeded', @sandbox::text, now(), sqlc.narg('request'), sqlc.narg('traceparent'));
 
 -- name: TemplateOperation :one
 -- The newest one.

@@ -1,9 +1,11 @@
 -- name: NodeTemplates :many
 -- The templates that a node should have, with what was recorded of them. One that failed is final.
-SELECT t.id, st.state, st.vcpus, st.memory_bytes, st.disk_bytes, st.digest, st.progress, st.failed_step, l.newest, l.newest_at
+SELECT t.id, st.state, st.vcpus, st.memory_bytes, st.disk_bytes, st.digest, st.progress, st.failed_step, l.newest, l.newest_at,
+    op.request, op.traceparent
 FROM templates t
 LEFT JOIN template_status st ON st.template = t.id
 LEFT JOIN template_logs l ON l.template = t.id
+LEFT JOIN operations op ON op.template = t.id AND op.status = 'running'
 WHERE t.node = @node AND t.superseded_at IS NULL AND t.deleted_at IS NULL ORDER BY t.created_at, t.id;
 
 -- name: ObserveTemplate :many

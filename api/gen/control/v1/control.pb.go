@@ -636,6 +636,7 @@ type Order struct {
 	//	*Order_StopExecution
 	//	*Order_RemoveTemplate
 	Order         isOrder_Order `protobuf_oneof:"order"`
+	Cause         *Cause        `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"` // absent if nobody asked for it, or who did isn't known any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -722,6 +723,13 @@ func (x *Order) GetRemoveTemplate() *RemoveTemplate {
 	return nil
 }
 
+func (x *Order) GetCause() *Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return nil
+}
+
 type isOrder_Order interface {
 	isOrder_Order()
 }
@@ -756,6 +764,59 @@ func (*Order_StopExecution) isOrder_Order() {}
 
 func (*Order_RemoveTemplate) isOrder_Order() {}
 
+// Cause is the request that asked for what an order is about. It's for logs and traces alone.
+type Cause struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       string                 `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`         // its id
+	Traceparent   string                 `protobuf:"bytes,2,opt,name=traceparent,proto3" json:"traceparent,omitempty"` // W3C's, if the control plane makes spans
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cause) Reset() {
+	*x = Cause{}
+	mi := &file_control_v1_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cause) ProtoMessage() {}
+
+func (x *Cause) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cause.ProtoReflect.Descriptor instead.
+func (*Cause) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Cause) GetRequest() string {
+	if x != nil {
+		return x.Request
+	}
+	return ""
+}
+
+func (x *Cause) GetTraceparent() string {
+	if x != nil {
+		return x.Traceparent
+	}
+	return ""
+}
+
 type EnsureExecution struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Route    *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
@@ -773,7 +834,7 @@ type EnsureExecution struct {
 
 func (x *EnsureExecution) Reset() {
 	*x = EnsureExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +846,7 @@ func (x *EnsureExecution) String() string {
 func (*EnsureExecution) ProtoMessage() {}
 
 func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +859,7 @@ func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureExecution.ProtoReflect.Descriptor instead.
 func (*EnsureExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EnsureExecution) GetRoute() *v1.Route {
@@ -839,7 +900,7 @@ type StopExecution struct {
 
 func (x *StopExecution) Reset() {
 	*x = StopExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -851,7 +912,7 @@ func (x *StopExecution) String() string {
 func (*StopExecution) ProtoMessage() {}
 
 func (x *StopExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -864,7 +925,7 @@ func (x *StopExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopExecution.ProtoReflect.Descriptor instead.
 func (*StopExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StopExecution) GetRoute() *v1.Route {
@@ -883,7 +944,7 @@ type RemoveExecution struct {
 
 func (x *RemoveExecution) Reset() {
 	*x = RemoveExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +956,7 @@ func (x *RemoveExecution) String() string {
 func (*RemoveExecution) ProtoMessage() {}
 
 func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +969,7 @@ func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveExecution.ProtoReflect.Descriptor instead.
 func (*RemoveExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RemoveExecution) GetRoute() *v1.Route {
@@ -927,7 +988,7 @@ type RemoveTemplate struct {
 
 func (x *RemoveTemplate) Reset() {
 	*x = RemoveTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1000,7 @@ func (x *RemoveTemplate) String() string {
 func (*RemoveTemplate) ProtoMessage() {}
 
 func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1013,7 @@ func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTemplate.ProtoReflect.Descriptor instead.
 func (*RemoveTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveTemplate) GetTemplate() string {
@@ -979,7 +1040,7 @@ type EnsureTemplate struct {
 
 func (x *EnsureTemplate) Reset() {
 	*x = EnsureTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1052,7 @@ func (x *EnsureTemplate) String() string {
 func (*EnsureTemplate) ProtoMessage() {}
 
 func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1065,7 @@ func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplate.ProtoReflect.Descriptor instead.
 func (*EnsureTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EnsureTemplate) GetTemplate() string {
@@ -1087,7 +1148,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1160,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1173,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Source) GetSource() isSource_Source {
@@ -1211,7 +1272,7 @@ type Debian struct {
 
 func (x *Debian) Reset() {
 	*x = Debian{}
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1284,7 @@ func (x *Debian) String() string {
 func (*Debian) ProtoMessage() {}
 
 func (x *Debian) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1297,7 @@ func (x *Debian) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Debian.ProtoReflect.Descriptor instead.
 func (*Debian) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Debian) GetSuite() string {
@@ -1268,7 +1329,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1341,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1354,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Step) GetStep() isStep_Step {
@@ -1363,7 +1424,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1375,7 +1436,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1388,7 +1449,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Copy) GetUpload() string {
@@ -1422,7 +1483,7 @@ type ResolveAttachmentRequest struct {
 
 func (x *ResolveAttachmentRequest) Reset() {
 	*x = ResolveAttachmentRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1495,7 @@ func (x *ResolveAttachmentRequest) String() string {
 func (*ResolveAttachmentRequest) ProtoMessage() {}
 
 func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1508,7 @@ func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentRequest.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResolveAttachmentRequest) GetToken() string {
@@ -1475,7 +1536,7 @@ type ResolveAttachmentResponse struct {
 
 func (x *ResolveAttachmentResponse) Reset() {
 	*x = ResolveAttachmentResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1487,7 +1548,7 @@ func (x *ResolveAttachmentResponse) String() string {
 func (*ResolveAttachmentResponse) ProtoMessage() {}
 
 func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1500,7 +1561,7 @@ func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentResponse.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveAttachmentResponse) GetRoute() *v1.Route {
@@ -1535,7 +1596,7 @@ type ResolveSandboxRequest struct {
 
 func (x *ResolveSandboxRequest) Reset() {
 	*x = ResolveSandboxRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1608,7 @@ func (x *ResolveSandboxRequest) String() string {
 func (*ResolveSandboxRequest) ProtoMessage() {}
 
 func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1621,7 @@ func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveSandboxRequest) GetSandbox() string {
@@ -1597,7 +1658,7 @@ type SignedURL struct {
 
 func (x *SignedURL) Reset() {
 	*x = SignedURL{}
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1670,7 @@ func (x *SignedURL) String() string {
 func (*SignedURL) ProtoMessage() {}
 
 func (x *SignedURL) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1683,7 @@ func (x *SignedURL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedURL.ProtoReflect.Descriptor instead.
 func (*SignedURL) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SignedURL) GetPath() string {
@@ -1670,7 +1731,7 @@ type ResolveSandboxResponse struct {
 
 func (x *ResolveSandboxResponse) Reset() {
 	*x = ResolveSandboxResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +1743,7 @@ func (x *ResolveSandboxResponse) String() string {
 func (*ResolveSandboxResponse) ProtoMessage() {}
 
 func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +1756,7 @@ func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveSandboxResponse) GetRoute() *v1.Route {
@@ -1724,7 +1785,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1797,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1810,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateSessionRequest) GetSandbox() string {
@@ -1789,7 +1850,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1862,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1875,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateSessionResponse) GetBody() []byte {
@@ -1834,7 +1895,7 @@ type ResolveSessionRequest struct {
 
 func (x *ResolveSessionRequest) Reset() {
 	*x = ResolveSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +1907,7 @@ func (x *ResolveSessionRequest) String() string {
 func (*ResolveSessionRequest) ProtoMessage() {}
 
 func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +1920,7 @@ func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResolveSessionRequest) GetSession() string {
@@ -1886,7 +1947,7 @@ type ResolveSessionResponse struct {
 
 func (x *ResolveSessionResponse) Reset() {
 	*x = ResolveSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1959,7 @@ func (x *ResolveSessionResponse) String() string {
 func (*ResolveSessionResponse) ProtoMessage() {}
 
 func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +1972,7 @@ func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolveSessionResponse) GetRoute() *v1.Route {
@@ -1938,7 +1999,7 @@ type ResolveUploadRequest struct {
 
 func (x *ResolveUploadRequest) Reset() {
 	*x = ResolveUploadRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2011,7 @@ func (x *ResolveUploadRequest) String() string {
 func (*ResolveUploadRequest) ProtoMessage() {}
 
 func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2024,7 @@ func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
 func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolveUploadRequest) GetUpload() string {
@@ -1992,7 +2053,7 @@ type ResolveUploadResponse struct {
 
 func (x *ResolveUploadResponse) Reset() {
 	*x = ResolveUploadResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2065,7 @@ func (x *ResolveUploadResponse) String() string {
 func (*ResolveUploadResponse) ProtoMessage() {}
 
 func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2078,7 @@ func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
 func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResolveUploadResponse) GetUpload() string {
@@ -2108,14 +2169,18 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\rlogs_received\x18\x03 \x03(\v27.space.control.v1.SynchronizeResponse.LogsReceivedEntryR\flogsReceived\x1a?\n" +
 	"\x11LogsReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x94\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc3\x03\n" +
 	"\x05Order\x12N\n" +
 	"\x10ensure_execution\x18\x01 \x01(\v2!.space.control.v1.EnsureExecutionH\x00R\x0fensureExecution\x12N\n" +
 	"\x10remove_execution\x18\x02 \x01(\v2!.space.control.v1.RemoveExecutionH\x00R\x0fremoveExecution\x12K\n" +
 	"\x0fensure_template\x18\x03 \x01(\v2 .space.control.v1.EnsureTemplateH\x00R\x0eensureTemplate\x12H\n" +
 	"\x0estop_execution\x18\x04 \x01(\v2\x1f.space.control.v1.StopExecutionH\x00R\rstopExecution\x12K\n" +
-	"\x0fremove_template\x18\x05 \x01(\v2 .space.control.v1.RemoveTemplateH\x00R\x0eremoveTemplateB\a\n" +
-	"\x05order\"\xa2\x01\n" +
+	"\x0fremove_template\x18\x05 \x01(\v2 .space.control.v1.RemoveTemplateH\x00R\x0eremoveTemplate\x12-\n" +
+	"\x05cause\x18\x06 \x01(\v2\x17.space.control.v1.CauseR\x05causeB\a\n" +
+	"\x05order\"C\n" +
+	"\x05Cause\x12\x18\n" +
+	"\arequest\x18\x01 \x01(\tR\arequest\x12 \n" +
+	"\vtraceparent\x18\x02 \x01(\tR\vtraceparent\"\xa2\x01\n" +
 	"\x0fEnsureExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
 	"\btemplate\x18\x02 \x01(\tR\btemplate\x12-\n" +
@@ -2219,7 +2284,7 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_control_v1_control_proto_goTypes = []any{
 	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
 	(*NodeFacts)(nil),                 // 1: space.control.v1.NodeFacts
@@ -2230,91 +2295,93 @@ var file_control_v1_control_proto_goTypes = []any{
 	(*Shape)(nil),                     // 6: space.control.v1.Shape
 	(*SynchronizeResponse)(nil),       // 7: space.control.v1.SynchronizeResponse
 	(*Order)(nil),                     // 8: space.control.v1.Order
-	(*EnsureExecution)(nil),           // 9: space.control.v1.EnsureExecution
-	(*StopExecution)(nil),             // 10: space.control.v1.StopExecution
-	(*RemoveExecution)(nil),           // 11: space.control.v1.RemoveExecution
-	(*RemoveTemplate)(nil),            // 12: space.control.v1.RemoveTemplate
-	(*EnsureTemplate)(nil),            // 13: space.control.v1.EnsureTemplate
-	(*Source)(nil),                    // 14: space.control.v1.Source
-	(*Debian)(nil),                    // 15: space.control.v1.Debian
-	(*Step)(nil),                      // 16: space.control.v1.Step
-	(*Copy)(nil),                      // 17: space.control.v1.Copy
-	(*ResolveAttachmentRequest)(nil),  // 18: space.control.v1.ResolveAttachmentRequest
-	(*ResolveAttachmentResponse)(nil), // 19: space.control.v1.ResolveAttachmentResponse
-	(*ResolveSandboxRequest)(nil),     // 20: space.control.v1.ResolveSandboxRequest
-	(*SignedURL)(nil),                 // 21: space.control.v1.SignedURL
-	(*ResolveSandboxResponse)(nil),    // 22: space.control.v1.ResolveSandboxResponse
-	(*CreateSessionRequest)(nil),      // 23: space.control.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),     // 24: space.control.v1.CreateSessionResponse
-	(*ResolveSessionRequest)(nil),     // 25: space.control.v1.ResolveSessionRequest
-	(*ResolveSessionResponse)(nil),    // 26: space.control.v1.ResolveSessionResponse
-	(*ResolveUploadRequest)(nil),      // 27: space.control.v1.ResolveUploadRequest
-	(*ResolveUploadResponse)(nil),     // 28: space.control.v1.ResolveUploadResponse
-	nil,                               // 29: space.control.v1.Defaults.EnvEntry
-	nil,                               // 30: space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	(*durationpb.Duration)(nil),       // 31: google.protobuf.Duration
-	(*v1.Route)(nil),                  // 32: space.route.v1.Route
-	(*v1.Error)(nil),                  // 33: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
-	(*v11.Usage)(nil),                 // 35: space.sandbox.v1.Usage
-	(*v12.Spec)(nil),                  // 36: space.session.v1.Spec
+	(*Cause)(nil),                     // 9: space.control.v1.Cause
+	(*EnsureExecution)(nil),           // 10: space.control.v1.EnsureExecution
+	(*StopExecution)(nil),             // 11: space.control.v1.StopExecution
+	(*RemoveExecution)(nil),           // 12: space.control.v1.RemoveExecution
+	(*RemoveTemplate)(nil),            // 13: space.control.v1.RemoveTemplate
+	(*EnsureTemplate)(nil),            // 14: space.control.v1.EnsureTemplate
+	(*Source)(nil),                    // 15: space.control.v1.Source
+	(*Debian)(nil),                    // 16: space.control.v1.Debian
+	(*Step)(nil),                      // 17: space.control.v1.Step
+	(*Copy)(nil),                      // 18: space.control.v1.Copy
+	(*ResolveAttachmentRequest)(nil),  // 19: space.control.v1.ResolveAttachmentRequest
+	(*ResolveAttachmentResponse)(nil), // 20: space.control.v1.ResolveAttachmentResponse
+	(*ResolveSandboxRequest)(nil),     // 21: space.control.v1.ResolveSandboxRequest
+	(*SignedURL)(nil),                 // 22: space.control.v1.SignedURL
+	(*ResolveSandboxResponse)(nil),    // 23: space.control.v1.ResolveSandboxResponse
+	(*CreateSessionRequest)(nil),      // 24: space.control.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),     // 25: space.control.v1.CreateSessionResponse
+	(*ResolveSessionRequest)(nil),     // 26: space.control.v1.ResolveSessionRequest
+	(*ResolveSessionResponse)(nil),    // 27: space.control.v1.ResolveSessionResponse
+	(*ResolveUploadRequest)(nil),      // 28: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 29: space.control.v1.ResolveUploadResponse
+	nil,                               // 30: space.control.v1.Defaults.EnvEntry
+	nil,                               // 31: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 32: google.protobuf.Duration
+	(*v1.Route)(nil),                  // 33: space.route.v1.Route
+	(*v1.Error)(nil),                  // 34: space.route.v1.Error
+	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
+	(*v11.Usage)(nil),                 // 36: space.sandbox.v1.Usage
+	(*v12.Spec)(nil),                  // 37: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
 	2,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
 	3,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
 	1,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	31, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	32, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	33, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	34, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	35, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
-	33, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	32, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	33, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	34, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	35, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	36, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	34, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
 	6,  // 9: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
 	4,  // 10: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
 	5,  // 11: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	29, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	34, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	30, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	35, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
 	8,  // 14: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	31, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	30, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	9,  // 17: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
-	11, // 18: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
-	13, // 19: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
-	10, // 20: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
-	12, // 21: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
-	32, // 22: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
-	6,  // 23: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	32, // 24: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	32, // 25: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	6,  // 26: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	14, // 27: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
-	16, // 28: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
-	4,  // 29: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
-	15, // 30: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
-	17, // 31: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
-	4,  // 32: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	32, // 33: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	36, // 34: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	21, // 35: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	32, // 36: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	32, // 37: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	0,  // 38: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	18, // 39: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	20, // 40: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	23, // 41: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	25, // 42: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	27, // 43: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	7,  // 44: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	19, // 45: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	22, // 46: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	24, // 47: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	26, // 48: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	28, // 49: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	44, // [44:50] is the sub-list for method output_type
-	38, // [38:44] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	32, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	31, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	10, // 17: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
+	12, // 18: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
+	14, // 19: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
+	11, // 20: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
+	13, // 21: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
+	9,  // 22: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
+	33, // 23: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	6,  // 24: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
+	33, // 25: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	33, // 26: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	6,  // 27: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	15, // 28: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	17, // 29: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	4,  // 30: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	16, // 31: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	18, // 32: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	4,  // 33: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	33, // 34: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	37, // 35: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	22, // 36: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	33, // 37: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	33, // 38: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	0,  // 39: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	19, // 40: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	21, // 41: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	24, // 42: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	26, // 43: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	28, // 44: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	7,  // 45: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	20, // 46: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	23, // 47: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	25, // 48: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	27, // 49: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	29, // 50: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	45, // [45:51] is the sub-list for method output_type
+	39, // [39:45] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -2329,14 +2396,14 @@ func file_control_v1_control_proto_init() {
 		(*Order_StopExecution)(nil),
 		(*Order_RemoveTemplate)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[14].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[15].OneofWrappers = []any{
 		(*Source_Debian)(nil),
 		(*Source_Image)(nil),
 		(*Source_Archive)(nil),
 		(*Source_Rootfs)(nil),
 		(*Source_Template)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[16].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[17].OneofWrappers = []any{
 		(*Step_Run)(nil),
 		(*Step_Copy)(nil),
 		(*Step_Set)(nil),
@@ -2347,7 +2414,7 @@ func file_control_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
