@@ -2,6 +2,7 @@ package edge
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,10 +14,13 @@ import (
 // Limits of the parameters, in bytes.
 const (
 	maxQuery     = 16 << 10
-	maxPath      = 4096
+	maxPath      = 4096 - 1 // the kernel's PATH_MAX counts its terminator
 	maxUser      = 64
 	maxSignature = 256
 )
+
+// userRE is what the management API takes for a user as well.
+var userRE = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // query is the parameters of a request: each is one that its operation takes, and came once.
 type query map[string]string
@@ -64,11 +68,10 @@ func checkPath(field, p string) (string, error) {
 func (q query) user() (string, error) { return checkUser("user", q["user"]) }
 
 func checkUser(field, u string) (string, error) {
-	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || r == ':' || r == '/' || r == utf8.RuneError }
 	switch {
 	case len(u) > maxUser:
 		return "", space.FieldErrorf(field, "has %d bytes, at most %d are taken", len(u), maxUser)
-	case strings.ContainsFunc(u, bad):
+	case u != "" && !userRE.MatchString(u):
 		return "", space.FieldErrorf(field, "isn't the name or the number of a user")
 	}
 	return u, nil

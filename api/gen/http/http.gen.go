@@ -551,6 +551,7 @@ type Key struct {
 
 // KeyCreate defines model for KeyCreate.
 type KeyCreate struct {
+	// ExpiresAt In the future, at most 10 years.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// Format e2b: `e2b_` and hexadecimal digits, which E2B's SDKs insist on.
@@ -559,9 +560,7 @@ type KeyCreate struct {
 
 	// Project The caller's own if absent; another needs the role owner.
 	Project *string `json:"project,omitempty"`
-
-	// Role Developer if absent, or less if the caller or the user may less.
-	Role *Role `json:"role,omitempty"`
+	Role    *Role   `json:"role,omitempty"`
 
 	// User Whose key it is; it never may do more than they. The caller's own user if absent.
 	User *string `json:"user,omitempty"`
@@ -929,7 +928,7 @@ type SessionState string
 
 // SessionCreate Exactly one of `argv` and `shell` is given.
 type SessionCreate struct {
-	// Argv The program and its arguments; together at most 128 KiB.
+	// Argv The program, which isn't empty, and its arguments; together at most 128 KiB.
 	Argv *[]string `json:"argv,omitempty"`
 
 	// Cwd An absolute path; the user's home if absent.
@@ -1024,7 +1023,7 @@ type Template struct {
 // TemplateState defines model for Template.State.
 type TemplateState string
 
-// TemplateCreate Exactly one source - `recipe`, `debian`, `image`, `archive`, `rootfs` or `template`.
+// TemplateCreate Exactly one source - `recipe`, `debian`, `image`, `archive`, `rootfs` or `template` - and a `name` unless it's a recipe. All together at most 1 MiB.
 type TemplateCreate struct {
 	// Archive An upload that holds an OCI layout or a `docker save` archive.
 	Archive *string `json:"archive,omitempty"`
@@ -1084,6 +1083,7 @@ type TemplatePage struct {
 // TemplateStep Exactly one of `run`, `copy`, `env`, `workdir` and `user`.
 type TemplateStep struct {
 	Copy *struct {
+		// Owner USER or USER:GROUP.
 		Owner *string `json:"owner,omitempty"`
 
 		// To Absolute directory to unpack it into.
@@ -1092,8 +1092,6 @@ type TemplateStep struct {
 		// Upload An upload that holds a tar archive.
 		Upload string `json:"upload"`
 	} `json:"copy,omitempty"`
-
-	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
 
 	// Run Run by /bin/sh -c as the current user in the current directory, without a network.
@@ -12074,16 +12072,26 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/healthz", wrapper.GetHealth)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/readyz", wrapper.GetReadiness)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/events", wrapper.ListEvents)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/keys", wrapper.ListKeys)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/keys", wrapper.CreateKey)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/keys/{key}", wrapper.RevokeKey)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/node", wrapper.GetNode)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/operations/{operation}", wrapper.GetOperation)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/projects", wrapper.ListProjects)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/projects", wrapper.CreateProject)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/projects/{project}", wrapper.DeleteProject)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/projects/{project}", wrapper.GetProject)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/projects/{project}", wrapper.UpdateProject)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/roles", wrapper.ListRoles)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes", wrapper.ListSandboxes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes", wrapper.CreateSandbox)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.DeleteSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.GetSandbox)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.UpdateSandbox)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/stop", wrapper.StopSandbox)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/start", wrapper.StartSandbox)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.ListSandboxTokens)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.CreateSandboxToken)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens/{token}", wrapper.RevokeSandboxToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.RevokeFileURLs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.CreateFileURL)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/metrics", wrapper.GetSandboxMetrics)
@@ -12091,35 +12099,25 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}/attachments", wrapper.CreateAttachment)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/uploads", wrapper.CreateUpload)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/operations/{operation}", wrapper.GetOperation)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/start", wrapper.StartSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/stop", wrapper.StopSandbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.ListSandboxTokens)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.CreateSandboxToken)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens/{token}", wrapper.RevokeSandboxToken)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates", wrapper.ListTemplates)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/templates", wrapper.CreateTemplate)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates/{template}", wrapper.GetTemplate)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.DeleteTemplateTag)
-	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.SetTemplateTag)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}/aliases/{alias}", wrapper.DeleteTemplateAlias)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/templates/{template}/aliases/{alias}", wrapper.SetTemplateAlias)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates/{template}/logs", wrapper.GetTemplateLogs)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/me", wrapper.GetMe)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/roles", wrapper.ListRoles)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/projects", wrapper.ListProjects)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/projects", wrapper.CreateProject)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/projects/{project}", wrapper.DeleteProject)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/projects/{project}", wrapper.GetProject)
-	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/projects/{project}", wrapper.UpdateProject)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.DeleteTemplateTag)
+	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.SetTemplateTag)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/uploads", wrapper.CreateUpload)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}", wrapper.DeleteUser)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/users/{user}", wrapper.UpdateUser)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/keys", wrapper.ListKeys)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/keys", wrapper.CreateKey)
-	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/keys/{key}", wrapper.RevokeKey)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/events", wrapper.ListEvents)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/node", wrapper.GetNode)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/readyz", wrapper.GetReadiness)
-	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/healthz", wrapper.GetHealth)
 
 	return m
 }

@@ -92,6 +92,6 @@ func buildExchanges() []exchange {
 		build("too large", steps(256, strings.Repeat("a", 20<<10)), space.CodeTooLarge, ""),
 		build("no memory", `{"recipe":"mini","memory_mb":1}`, space.CodeInvalid, "memory_mb"),
 		build("a disk too large", `{"recipe":"mini","disk_mb":1048577}`, space.CodeInvalid, "disk_mb"),
-		build("a disk smaller than the base's", `{"name":"web","template":"mini","disk_mb":64,"memory_mb":63}`, space.CodeInvalid, "memory_mb"),
+		build("a disk smaller than the base's", `{"name":"web","template":"mini","disk_mb":64,"memory_mb":95}`, space.CodeInvalid, "memory_mb"),
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/google/go-cmp/cmp"
 
+	space "github.com/space-platform/space"
 	contract "github.com/space-platform/space/api"
 	"github.com/space-platform/space/internal/control/api"
 )
@@ -97,6 +98,16 @@ func (j judge) check(t *testing.T, method, path string, a reply) {
 	}
 	if err := openapi3filter.ValidateResponse(t.Context(), out); err != nil {
 		t.Errorf("%s %s answered %d against the contract: %v", method, path, a.status, err)
+	}
+}
+
+// TestOneLeastMemory: the contract, and through space.MinMemoryMiB each that checks it, mean the same.
+func TestOneLeastMemory(t *testing.T) {
+	for _, schema := range []string{"SandboxCreate", "TemplateCreate"} {
+		least := loadContract(t).Components.Schemas[schema].Value.Properties["memory_mb"].Value.Min
+		if least == nil || *least != space.MinMemoryMiB {
+			t.Errorf("%s says %v, the platform %d", schema, least, space.MinMemoryMiB)
+		}
 	}
 }
 

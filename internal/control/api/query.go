@@ -34,19 +34,20 @@ func checkQuery(r *http.Request, rt route) error {
 	return nil
 }
 
-var waitRE = regexp.MustCompile(`^[0-9]{1,6}(ms|s|m)$`)
+// waitRE is the pattern of openapi.yaml: up to operations.MaxWait, without needless zeros.
+var waitRE = regexp.MustCompile(`^(([12]?[0-9]{1,5}|300000)ms|([12]?[0-9]{1,2}|300)s|[0-5]m)$`)
 
 // readWait reads ?wait=; absent is 0.
 func readWait(s *string) (time.Duration, error) {
 	if s == nil {
 		return 0, nil
 	}
-	if !waitRE.MatchString(*s) {
-		return 0, space.FieldErrorf("wait", "%q is not a wait: a whole number with ms, s or m, for example 30s", space.Clip(*s))
-	}
 	d, err := time.ParseDuration(*s)
-	if err != nil || d > operations.MaxWait {
-		return 0, space.FieldErrorf("wait", "is %s: at most %.0fs are allowed", *s, operations.MaxWait.Seconds())
+	switch {
+	case err == nil && d > operations.MaxWait:
+		return 0, space.FieldErrorf("wait", "is %s: at most %.0fs are allowed", space.Clip(*s), operations.MaxWait.Seconds())
+	case err != nil || !waitRE.MatchString(*s):
+		return 0, space.FieldErrorf("wait", "%q is not a wait: a whole number with ms, s or m, for example 30s; at most %.0fs are allowed", space.Clip(*s), operations.MaxWait.Seconds())
 	}
 	return d, nil
 }

@@ -14,7 +14,6 @@ import (
 const (
 	maxTemplateName  = 130
 	maxVCPUs         = 32
-	minMemoryMiB     = 64
 	maxMemoryMiB     = 1 << 18
 	minDiskMiB       = 64
 	maxDiskMiB       = 1 << 20
@@ -59,7 +58,7 @@ func (c Create) Check() error {
 	if err := within("vcpus", c.VCPUs, 1, maxVCPUs, ""); err != nil {
 		return err
 	}
-	if err := within("memory_mb", c.MemoryMiB, minMemoryMiB, maxMemoryMiB, " MiB"); err != nil {
+	if err := within("memory_mb", c.MemoryMiB, space.MinMemoryMiB, maxMemoryMiB, " MiB"); err != nil {
 		return err
 	}
 	if err := within("disk_mb", c.DiskMiB, minDiskMiB, maxDiskMiB, " MiB"); err != nil {

@@ -19,7 +19,6 @@ const (
 	maxSteps     = 256
 	maxOwner     = 64
 	maxVCPUs     = 32
-	minMemoryMiB = 64
 	maxMemoryMiB = 256 << 10
 	minDiskMiB   = 64
 	maxDiskMiB   = 1 << 20
@@ -151,7 +150,7 @@ func (c Create) checkShape() error {
 		unit        string
 	}{
 		{"vcpus", c.VCPUs, 1, maxVCPUs, ""},
-		{"memory_mb", c.MemoryMiB, minMemoryMiB, maxMemoryMiB, " MiB"},
+		{"memory_mb", c.MemoryMiB, space.MinMemoryMiB, maxMemoryMiB, " MiB"},
 		{"disk_mb", c.DiskMiB, minDiskMiB, maxDiskMiB, " MiB"},
 	} {
 		if f.n != nil && (*f.n < f.least || *f.n > f.most) {

@@ -115,7 +115,7 @@ func (e *execution) checkSize(want rootfs.Size, have int64) error {
 
 const (
 	mib         = 1 << 20
-	leastMemory = 96 * mib // of a machine in which the smallest template still boots
+	leastMemory = space.MinMemoryMiB * mib
 )
 
 func shapeError(field, format string, args ...any) error {

@@ -74,7 +74,7 @@ func Recipes() []Recipe {
 		{
 			Name:  "mini",
 			Size:  Size{VCPUs: 1, MemoryBytes: 128 * mib, DiskBytes: 64 * mib},
-			least: Size{VCPUs: 1, MemoryBytes: 96 * mib, DiskBytes: 16 * mib},
+			least: Size{VCPUs: 1, MemoryBytes: space.MinMemoryMiB * mib, DiskBytes: 16 * mib},
 			Warmup: []Command{
 				{User: "user", Argv: []string{"/bin/sh", "-c", "id && ls / >/dev/null && echo"}},
 				{User: "user", Argv: []string{"/bin/echo"}},

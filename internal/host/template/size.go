@@ -17,7 +17,7 @@ var usual = rootfs.Size{VCPUs: 1, MemoryBytes: 512 * mib}
 
 // The least and the most that a machine can have. The disk may be small, because it's the source that says what fits.
 var (
-	least = rootfs.Size{VCPUs: 1, MemoryBytes: 96 * mib, DiskBytes: 16 * mib}
+	least = rootfs.Size{VCPUs: 1, MemoryBytes: space.MinMemoryMiB * mib, DiskBytes: 16 * mib}
 	most  = rootfs.Size{VCPUs: 32, MemoryBytes: 256 * gib, DiskBytes: 1024 * gib}
 )
 
