@@ -144,6 +144,30 @@ func open(t testing.TB, path string) (*Image, error) {
 	return i, err
 }
 
+// fixed is an image whose parts have been worked out. One of package mutate does that anew whenever it's asked, which for 300 layers is
+// 300 configurations of 300 layers each.
+type fixed struct {
+	v1.Image
+	layers []v1.Layer
+	config v1.Hash
+}
+
+func (f fixed) Layers() ([]v1.Layer, error)  { return f.layers, nil }
+func (f fixed) ConfigName() (v1.Hash, error) { return f.config, nil }
+
+func fix(t testing.TB, i v1.Image) fixed {
+	t.Helper()
+	layers, err := i.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := i.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fixed{Image: i, layers: layers, config: config}
+}
+
 func dockerSave(t testing.TB, images ...v1.Image) []byte {
 	t.Helper()
 	all := map[name.Reference]v1.Image{}
@@ -152,7 +176,7 @@ func dockerSave(t testing.TB, images ...v1.Image) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[ref] = i
+		all[ref] = fix(t, i)
 	}
 	var b bytes.Buffer
 	if err := tarball.MultiRefWrite(all, &b); err != nil {

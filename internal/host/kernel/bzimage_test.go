@@ -80,7 +80,7 @@ func gzipped(t testing.TB, b []byte) []byte {
 }
 
 func TestVmlinuxComesOutAsItWentIn(t *testing.T) {
-	want := append(elfWithNote("Xen", physEntryNote), bytes.Repeat([]byte("kernel text "), 1<<20)...) // more than one block of LZ4
+	want := append(elfWithNote("Xen", physEntryNote), bytes.Repeat([]byte("kernel text "), 3<<18)...) // 9 MiB: more than one block of LZ4
 	for name, payload := range map[string][]byte{"lz4": lz4Legacy(t, want), "gzip": gzipped(t, want)} {
 		got, err := Vmlinux(wrap(payload, len(want)))
 		if err != nil {

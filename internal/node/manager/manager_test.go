@@ -75,19 +75,17 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-func TestLostReachesEverybodyInTime(t *testing.T) {
+// TestLostReachesEverybodyAtOnce waits for no timer: the control plane leaves calls hanging, and a stream's grace doesn't end.
+func TestLostReachesEverybodyAtOnce(t *testing.T) {
 	r := newRig(t)
+	r.manager.table.grace = time.Hour
 	e := r.running(t)
 	s := r.attach(t, e)
 	if !s.Receive() || s.Msg().GetStarted() == nil {
 		t.Fatalf("%v, %v", s.Msg(), s.Err())
 	}
-	began := time.Now()
 	r.host.kill(e.Execution)
 	report := r.control.hears(t, e, space.ExecutionLost)
-	if d := time.Since(began); d > time.Second {
-		t.Errorf("the control plane learnt of it after %s", d)
-	}
 	if report.GetError().GetCode() != string(space.CodeExecutionLost) || report.GetSince() == nil {
 		t.Errorf("report %v", report)
 	}
@@ -96,9 +94,6 @@ func TestLostReachesEverybodyInTime(t *testing.T) {
 	}
 	if !s.Receive() || s.Msg().GetLost().GetError().GetCode() != string(space.CodeExecutionLost) {
 		t.Errorf("%v, %v", s.Msg(), s.Err())
-	}
-	if d := time.Since(began); d > 2*time.Second {
-		t.Errorf("the client learnt of it after %s", d)
 	}
 	if s := r.attach(t, e); s.Receive() || space.CodeOf(peer.FromConnect(s.Err())) != space.CodeExecutionLost {
 		t.Errorf("a new attach: %v", s.Err())
@@ -246,12 +241,14 @@ func TestIncompleteUntilTheHostIsHeard(t *testing.T) {
 	r.control.last = nil
 	r.control.Unlock()
 	r.start(t)
-	r.control.until(t, "a report", func() bool { return r.control.last != nil })
-	r.control.Lock()
-	if r.control.last.GetComplete() || reported(r.control.last, e.Execution) == nil {
-		t.Errorf("%v", r.control.last)
+	var got *controlv1.SynchronizeRequest
+	r.control.until(t, "a report without the host's facts", func() bool { // a call of the manager before may still be on its way
+		got = r.control.last
+		return got != nil && got.GetFacts() == nil
+	})
+	if got.GetComplete() || reported(got, e.Execution) == nil {
+		t.Errorf("%v", got)
 	}
-	r.control.Unlock()
 	r.serveHost(t)
 	r.control.until(t, "a complete report", func() bool { return r.control.last.GetComplete() && r.control.last.GetFacts().GetDriver() == "fake" })
 }
