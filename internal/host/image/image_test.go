@@ -45,11 +45,16 @@ func build(t testing.TB, layers ...[]byte) v1.Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return configured(t, i, func(f *v1.ConfigFile) {
+	i = configured(t, i, func(f *v1.ConfigFile) {
 		f.Config = v1.Config{
 			Env: []string{"PATH=/bin", "A=b=c", "nothing", "=x"}, User: "app:staff", WorkingDir: "/srv/app", Entrypoint: []string{"/run"}, Cmd: []string{"now"},
 		}
 	})
+	config, err := i.ConfigName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fixed{Image: i, layers: all, config: config}
 }
 
 func configured(t testing.TB, i v1.Image, change func(*v1.ConfigFile)) v1.Image {
@@ -144,7 +149,7 @@ func open(t testing.TB, path string) (*Image, error) {
 	return i, err
 }
 
-// fixed is an image whose parts have been worked out. One of package mutate does that anew whenever it's asked, which for 300 layers is
+// fixed is an image whose layers and configuration are known. One of package mutate does that anew whenever it's asked, which for 300 layers is
 // 300 configurations of 300 layers each.
 type fixed struct {
 	v1.Image
@@ -152,21 +157,8 @@ type fixed struct {
 	config v1.Hash
 }
 
-func (f fixed) Layers() ([]v1.Layer, error)  { return f.layers, nil }
-func (f fixed) ConfigName() (v1.Hash, error) { return f.config, nil }
-
-func fix(t testing.TB, i v1.Image) fixed {
-	t.Helper()
-	layers, err := i.Layers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := i.ConfigName()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fixed{Image: i, layers: layers, config: config}
-}
+func (f *fixed) Layers() ([]v1.Layer, error)  { return f.layers, nil }
+func (f *fixed) ConfigName() (v1.Hash, error) { return f.config, nil }
 
 func dockerSave(t testing.TB, images ...v1.Image) []byte {
 	t.Helper()
@@ -176,7 +168,7 @@ func dockerSave(t testing.TB, images ...v1.Image) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[ref] = fix(t, i)
+		all[ref] = i
 	}
 	var b bytes.Buffer
 	if err := tarball.MultiRefWrite(all, &b); err != nil {
