@@ -21,16 +21,18 @@ type report struct {
 
 // result is one figure. Ratio and OverBare are there when the same was done by hand in the same run.
 type result struct {
-	Name     string    `json:"name"`
-	Unit     string    `json:"unit"`
-	N        int       `json:"n"`
-	P50      float64   `json:"p50"`
-	P90      float64   `json:"p90"`
-	P99      float64   `json:"p99"`
-	Ratio    *float64  `json:"ratio,omitempty"`
-	OverBare *float64  `json:"over_bare,omitempty"`
-	PerS     *float64  `json:"per_s,omitempty"`
-	Samples  []float64 `json:"samples"`
+	Name     string   `json:"name"`
+	Unit     string   `json:"unit"`
+	N        int      `json:"n"`
+	P50      float64  `json:"p50"`
+	P90      float64  `json:"p90"`
+	P99      float64  `json:"p99"`
+	Ratio    *float64 `json:"ratio,omitempty"`
+	OverBare *float64 `json:"over_bare,omitempty"`
+	// PerS is how many were done in a second when all were asked for at once, PerSRatio that in relation to bare.
+	PerS      *float64  `json:"per_s,omitempty"`
+	PerSRatio *float64  `json:"per_s_ratio,omitempty"`
+	Samples   []float64 `json:"samples"`
 }
 
 // compare makes a figure of our samples and the bare ones of the same run.
@@ -42,6 +44,12 @@ func compare(name string, ours, bare []float64) result {
 		r.Ratio, r.OverBare = &ratio, &over
 	}
 	return r
+}
+
+// perSecond says how many of n there were in a second, ours and in relation to bare.
+func (r *result) perSecond(n int, oursMS, bareMS float64) {
+	ours, ratio := round(float64(n)/oursMS*1000), round(bareMS/oursMS)
+	r.PerS, r.PerSRatio = &ours, &ratio
 }
 
 // percentile is the nearest-rank percentile: a sample that was measured, never one between two.
@@ -67,9 +75,10 @@ func write(path string, r report) error {
 }
 
 func show(r report) {
-	fmt.Printf("%s · %s\n%-26s %4s %9s %9s %9s %7s %9s\n", r.Machine, r.Commit, "ms", "n", "p50", "p90", "p99", "ratio", "over bare")
+	fmt.Printf("%s · %s\n%-26s %4s %9s %9s %9s %7s %9s %7s %7s\n", r.Machine, r.Commit, "figure", "n", "p50", "p90", "p99", "ratio", "over bare", "per s", "ratio")
 	for _, x := range r.Results {
-		fmt.Printf("%-26s %4d %9.1f %9.1f %9.1f %7s %9s\n", x.Name, x.N, x.P50, x.P90, x.P99, optional(x.Ratio), optional(x.OverBare))
+		fmt.Printf("%-26s %4d %9.1f %9.1f %9.1f %7s %9s %7s %7s\n", x.Name, x.N, x.P50, x.P90, x.P99,
+			optional(x.Ratio), optional(x.OverBare), optional(x.PerS), optional(x.PerSRatio))
 	}
 }
 

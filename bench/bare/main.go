@@ -19,8 +19,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
@@ -38,19 +40,21 @@ type samples struct {
 	Create    []float64 `json:"create_cold_running_ms"` // clone → acknowledgement
 	ExecFirst []float64 `json:"exec_echo_first_ms"`     // the first /bin/echo after it
 	ExecWarm  []float64 `json:"exec_echo_ms"`           // the following ones
+	Wall      []float64 `json:"launch_ms"`              // with -parallel: from the start of all to the last acknowledgement
 }
 
 func main() {
 	log.SetFlags(0)
 	var b bare
-	var rounds, execs int
+	var rounds, execs, parallel int
 	flag.StringVar(&b.snapshot, "snapshot", "", "directory of a template's base snapshot")
 	flag.StringVar(&b.scratch, "scratch", "", "directory on the same file system for the clones")
 	flag.IntVar(&rounds, "rounds", 10, "how many sandboxes, one after the other")
 	flag.IntVar(&execs, "execs", 5, "how many warm commands in each")
+	flag.IntVar(&parallel, "parallel", 0, "start so many at once instead, without commands")
 	flag.BoolVar(&b.line, "line", true, "show QEMU's command line")
 	flag.Parse()
-	out, err := measure(&b, rounds, execs)
+	out, err := measure(&b, rounds, execs, parallel)
 	if err != nil {
 		log.Fatal("bare: ", err)
 	}
@@ -59,12 +63,15 @@ func main() {
 	}
 }
 
-func measure(b *bare, rounds, execs int) (samples, error) {
+func measure(b *bare, rounds, execs, parallel int) (samples, error) {
 	var s samples
-	if err := b.prepare(); err != nil {
+	defer b.release()
+	if err := b.prepare(max(parallel, 1)); err != nil {
 		return s, err
 	}
-	defer b.release()
+	if parallel > 0 {
+		return s, b.launch(&s)
+	}
 	for n := range rounds {
 		if err := b.round(n, execs, &s); err != nil {
 			return s, fmt.Errorf("round %d: %w", n+1, err)
@@ -77,10 +84,15 @@ func measure(b *bare, rounds, execs int) (samples, error) {
 type bare struct {
 	snapshot, scratch string
 	machine           machine
-	namespace         string
-	tap               *os.File
+	places            []place
 	memory            *os.File // the snapshot's memory, sealed: mapped privately by each machine, as the platform does it
 	line              bool     // show QEMU's line
+}
+
+// place is where one machine runs.
+type place struct {
+	namespace string
+	tap       *os.File
 }
 
 // machine is what the manifest says of the snapshot's shape.
@@ -92,7 +104,8 @@ type machine struct {
 	} `json:"vmm"`
 }
 
-func (b *bare) prepare() error {
+// prepare reads the snapshot and makes places for machines that run at the same time.
+func (b *bare) prepare(places int) (err error) {
 	raw, err := os.ReadFile(filepath.Join(b.snapshot, "manifest.json"))
 	if err != nil {
 		return err
@@ -100,16 +113,17 @@ func (b *bare) prepare() error {
 	if err := json.Unmarshal(raw, &b.machine); err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}
-	b.namespace = fmt.Sprintf("space-bare-%d", os.Getpid())
-	if out, err := exec.Command("ip", "netns", "add", b.namespace).CombinedOutput(); err != nil {
-		return fmt.Errorf("make a network namespace: %w: %s", err, out)
+	for n := range places {
+		p := place{namespace: fmt.Sprintf("space-bare-%d-%d", os.Getpid(), n)}
+		if out, err := exec.Command("ip", "netns", "add", p.namespace).CombinedOutput(); err != nil {
+			return fmt.Errorf("make a network namespace: %w: %s", err, out)
+		}
+		b.places = append(b.places, p)
+		if b.places[n].tap, err = openTap(p.namespace); err != nil {
+			return err
+		}
 	}
-	if b.tap, err = openTap(b.namespace); err == nil {
-		b.memory, err = sealed(filepath.Join(b.snapshot, "mem.img"))
-	}
-	if err != nil {
-		b.release()
-	}
+	b.memory, err = sealed(filepath.Join(b.snapshot, "mem.img"))
 	return err
 }
 
@@ -136,16 +150,66 @@ func sealed(path string) (*os.File, error) {
 }
 
 func (b *bare) release() {
-	if b.tap != nil {
-		b.tap.Close()
-	}
-	if err := exec.Command("ip", "netns", "del", b.namespace).Run(); err != nil {
-		log.Print("bare: remove the network namespace: ", err)
+	for _, p := range b.places {
+		if p.tap != nil {
+			p.tap.Close()
+		}
+		if err := exec.Command("ip", "netns", "del", p.namespace).Run(); err != nil {
+			log.Print("bare: remove a network namespace: ", err)
+		}
 	}
 }
 
 // round is one sandbox's life.
 func (b *bare) round(n, execs int, s *samples) error {
+	return b.live(b.places[0], b.line && n == 0, func(ctx context.Context, took float64, l *link.Link) error {
+		s.Create = append(s.Create, took)
+		for i := range execs + 1 {
+			began := time.Now()
+			if err := echo(ctx, l, fmt.Sprintf("ses_bare%d", i)); err != nil {
+				return err
+			}
+			if i == 0 {
+				s.ExecFirst = append(s.ExecFirst, since(began))
+			} else {
+				s.ExecWarm = append(s.ExecWarm, since(began))
+			}
+		}
+		return nil
+	})
+}
+
+// launch starts a machine in every place at once, and ends them when all run.
+func (b *bare) launch(s *samples) error {
+	var all errgroup.Group
+	var mu sync.Mutex
+	began, last := time.Now(), 0.0
+	done := make(chan struct{})
+	var up sync.WaitGroup
+	up.Add(len(b.places))
+	for _, p := range b.places {
+		all.Go(func() error {
+			reached := sync.OnceFunc(up.Done)
+			defer reached()
+			return b.live(p, false, func(_ context.Context, took float64, _ *link.Link) error {
+				mu.Lock()
+				s.Create = append(s.Create, took)
+				last = max(last, since(began))
+				mu.Unlock()
+				reached()
+				<-done
+				return nil
+			})
+		})
+	}
+	up.Wait()
+	close(done)
+	s.Wall = []float64{last}
+	return all.Wait()
+}
+
+// live starts a machine and calls f with it when it runs, with the milliseconds that it took.
+func (b *bare) live(p place, show bool, f func(ctx context.Context, took float64, l *link.Link) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), roundDeadline)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.scratch, "bare-")
@@ -154,7 +218,7 @@ func (b *bare) round(n, execs int, s *samples) error {
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	qemu, l, err := b.create(ctx, dir, b.line && n == 0)
+	qemu, l, err := b.create(ctx, dir, p, show)
 	if qemu != nil {
 		defer func() { qemu.Process.Kill(); qemu.Wait() }()
 	}
@@ -162,23 +226,11 @@ func (b *bare) round(n, execs int, s *samples) error {
 		return err
 	}
 	defer l.Close()
-	s.Create = append(s.Create, since(began))
-	for i := range execs + 1 {
-		began := time.Now()
-		if err := echo(ctx, l, fmt.Sprintf("ses_bare%d", i)); err != nil {
-			return err
-		}
-		if i == 0 {
-			s.ExecFirst = append(s.ExecFirst, since(began))
-		} else {
-			s.ExecWarm = append(s.ExecWarm, since(began))
-		}
-	}
-	return nil
+	return f(ctx, since(began), l)
 }
 
 // create clones the snapshot and starts QEMU on the clone; it returns when the guest has acknowledged.
-func (b *bare) create(ctx context.Context, dir string, show bool) (*exec.Cmd, *link.Link, error) {
+func (b *bare) create(ctx context.Context, dir string, p place, show bool) (*exec.Cmd, *link.Link, error) {
 	if err := clone(filepath.Join(b.snapshot, "disk.img"), filepath.Join(dir, "disk.img")); err != nil {
 		return nil, nil, err
 	}
@@ -198,7 +250,7 @@ func (b *bare) create(ctx context.Context, dir string, show bool) (*exec.Cmd, *l
 	}
 	defer port.Close()
 	qemu := exec.Command("qemu-system-x86_64", b.args(dir)...)
-	qemu.ExtraFiles = []*os.File{monitor, port, b.tap, state, b.memory} // 3, 4, 5, 6, 7
+	qemu.ExtraFiles = []*os.File{monitor, port, p.tap, state, b.memory} // 3, 4, 5, 6, 7
 	qemu.Stderr = os.Stderr
 	if show {
 		log.Print(strings.Join(qemu.Args, " "))
