@@ -11,28 +11,29 @@ type Code string
 
 // The error codes.
 const (
-	CodeInvalid             Code = "invalid_request"      // a field is wrong; the detail names it and its limit
-	CodeUnauthenticated     Code = "unauthenticated"      // no key or token, or one that isn't valid
-	CodeForbidden           Code = "forbidden"            // a valid material that doesn't open this
-	CodeNotFound            Code = "not_found"            // missing, or another project's
-	CodeMethod              Code = "method_not_allowed"   // the path is served, with other methods
-	CodeConflict            Code = "conflict"             // the state doesn't allow it
-	CodeIdempotencyMismatch Code = "idempotency_mismatch" // the same Idempotency-Key with another body
-	CodeTooLarge            Code = "too_large"            // a body or field over its limit
-	CodeRange               Code = "range_unsatisfiable"  // a file has no bytes where the Range asks for them
-	CodeShapeUnavailable    Code = "shape_unavailable"    // the template has no snapshot of that shape
-	CodeTemplateNotReady    Code = "template_not_ready"   // the template is being built, or its build failed
-	CodeQuotaExceeded       Code = "quota_exceeded"       // the project's quota is used up
-	CodeCapacity            Code = "capacity_exhausted"   // no node has room
-	CodeRouteStale          Code = "route_stale"          // same sandbox, another incarnation: resolve again
-	CodeRouteDenied         Code = "route_denied"         // the route is another sandbox's
-	CodeExecutionLost       Code = "execution_lost"       // the machine is gone and couldn't be saved
-	CodeSessionLost         Code = "session_lost"         // the session's execution is gone
-	CodeTokenExpired        Code = "token_expired"        // an attachment token past its time
-	CodeUnavailable         Code = "unavailable"          // a part of the platform isn't there right now; try again
-	CodeTimeout             Code = "timeout"              // a deadline passed
-	CodeGuest               Code = "guest_error"          // the guest refused, with its reason
-	CodeInternal            Code = "internal"             // a bug or a broken host; the operator's log has the chain
+	CodeInvalid             Code = "invalid_request"        // a field is wrong; the detail names it and its limit
+	CodeUnauthenticated     Code = "unauthenticated"        // no key or token, or one that isn't valid
+	CodeForbidden           Code = "forbidden"              // a valid material that doesn't open this
+	CodeNotFound            Code = "not_found"              // missing, or another project's
+	CodeMethod              Code = "method_not_allowed"     // the path is served, with other methods
+	CodeConflict            Code = "conflict"               // the state doesn't allow it
+	CodeIdempotencyMismatch Code = "idempotency_mismatch"   // the same Idempotency-Key with another body
+	CodeTooLarge            Code = "too_large"              // a body or field over its limit
+	CodeMediaType           Code = "unsupported_media_type" // a body that isn't of a type that is taken
+	CodeRange               Code = "range_unsatisfiable"    // a file has no bytes where the Range asks for them
+	CodeShapeUnavailable    Code = "shape_unavailable"      // the template has no snapshot of that shape
+	CodeTemplateNotReady    Code = "template_not_ready"     // the template is being built, or its build failed
+	CodeQuotaExceeded       Code = "quota_exceeded"         // the project's quota is used up
+	CodeCapacity            Code = "capacity_exhausted"     // no node has room
+	CodeRouteStale          Code = "route_stale"            // same sandbox, another incarnation: resolve again
+	CodeRouteDenied         Code = "route_denied"           // the route is another sandbox's
+	CodeExecutionLost       Code = "execution_lost"         // the machine is gone and couldn't be saved
+	CodeSessionLost         Code = "session_lost"           // the session's execution is gone
+	CodeTokenExpired        Code = "token_expired"          // an attachment token past its time
+	CodeUnavailable         Code = "unavailable"            // a part of the platform isn't there right now; try again
+	CodeTimeout             Code = "timeout"                // a deadline passed
+	CodeGuest               Code = "guest_error"            // the guest refused, with its reason
+	CodeInternal            Code = "internal"               // a bug or a broken host; the operator's log has the chain
 )
 
 // httpStatus maps each code to the one HTTP status it answers with.
@@ -45,6 +46,7 @@ var httpStatus = map[Code]int{
 	CodeConflict:            409,
 	CodeIdempotencyMismatch: 409,
 	CodeTooLarge:            413,
+	CodeMediaType:           415,
 	CodeRange:               416,
 	CodeShapeUnavailable:    422,
 	CodeTemplateNotReady:    409,

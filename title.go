@@ -10,6 +10,7 @@ var titles = map[Code]string{
 	CodeConflict:            "The state does not allow it",
 	CodeIdempotencyMismatch: "The Idempotency-Key belongs to another request",
 	CodeTooLarge:            "Too large",
+	CodeMediaType:           "Not a type that is taken",
 	CodeRange:               "No such range",
 	CodeShapeUnavailable:    "The shape is not available",
 	CodeTemplateNotReady:    "The template is not ready",

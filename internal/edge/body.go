@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -71,7 +72,7 @@ func fill(r io.Reader, b []byte, least int) (n int, err error) {
 func readAll(w *answer, r *request, limit int64) ([]byte, error) {
 	if s := r.Header.Get("Content-Type"); s != "" {
 		if media, _, err := mime.ParseMediaType(s); err != nil || media != "application/json" {
-			return nil, space.FieldErrorf("Content-Type", "is %q: only application/json is taken", space.Clip(s))
+			return nil, &space.Error{Code: space.CodeMediaType, Field: "Content-Type", Message: fmt.Sprintf("is %q: only application/json is taken", space.Clip(s))}
 		}
 	}
 	tooLarge := space.Errorf(space.CodeTooLarge, "the body is over its limit of %d bytes", limit)

@@ -34,7 +34,7 @@ func TestCreateSession(t *testing.T) {
 	r.ask(t, "POST", at, strings.NewReader(repeat("a", maxSessionJSON+1))).fails(t, space.CodeTooLarge, "")
 	r.ask(t, "POST", at, io.MultiReader(strings.NewReader(repeat("a", maxSessionJSON+1)))).fails(t, space.CodeTooLarge, "")
 	r.ask(t, "POST", at, strings.NewReader("{}"), "Idempotency-Key", "a b").fails(t, space.CodeInvalid, "Idempotency-Key")
-	r.ask(t, "POST", at, strings.NewReader("{}"), "Content-Type", "text/plain").fails(t, space.CodeInvalid, "Content-Type")
+	r.ask(t, "POST", at, strings.NewReader("{}"), "Content-Type", "text/plain").fails(t, space.CodeMediaType, "Content-Type")
 	r.plane = func(any) error { return space.FieldErrorf("argv", "give argv or shell") }
 	r.ask(t, "POST", at, strings.NewReader("{}")).fails(t, space.CodeInvalid, "argv")
 }

@@ -42,7 +42,7 @@ func checkContentType(s string) error {
 	}
 	media, _, err := mime.ParseMediaType(s)
 	if err != nil || media != "application/json" {
-		return space.FieldErrorf("Content-Type", "is %q: only application/json is taken", space.Clip(s))
+		return &space.Error{Code: space.CodeMediaType, Field: "Content-Type", Message: fmt.Sprintf("is %q: only application/json is taken", space.Clip(s))}
 	}
 	return nil
 }

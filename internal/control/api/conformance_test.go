@@ -132,7 +132,8 @@ func doorExchanges(box string) []exchange {
 		{name: "fraction", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","vcpus":1.5}`, code: space.CodeInvalid, field: "vcpus"},
 		{name: "wrong type within", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini","metadata":{"a":1}}`, code: space.CodeInvalid, field: "metadata.a"},
 		{name: "too large", method: "POST", path: "/v1/sandboxes", body: large, code: space.CodeTooLarge},
-		{name: "not application/json", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Content-Type", "text/plain"}, code: space.CodeInvalid, field: "Content-Type"},
+		{name: "a parameter that isn't UTF-8", method: "GET", path: "/v1/sandboxes?metadata=%FF%3Db", code: space.CodeInvalid, field: "metadata"},
+		{name: "not application/json", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Content-Type", "text/plain"}, code: space.CodeMediaType, field: "Content-Type"},
 		{name: "idempotency key too long", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", strings.Repeat("k", 129)}, code: space.CodeInvalid, field: "Idempotency-Key"},
 		{name: "idempotency key with a blank", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", "a b"}, code: space.CodeInvalid, field: "Idempotency-Key"},
 	}
