@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -431,6 +432,10 @@ func TestReferencesThatFindNothing(t *testing.T) {
 	host, _, _ := strings.Cut(reference, "/")
 	redirect := httptest.NewServer(http.RedirectHandler("http://169.254.169.254/v2/", http.StatusFound))
 	t.Cleanup(redirect.Close)
+	secret := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, `{"errors":[{"code":"X","message":"canary"}]}`, http.StatusTeapot)
+	}))
+	t.Cleanup(secret.Close)
 	for name, test := range map[string]struct{ reference, text string }{
 		"none":                   {"", "not a reference"},
 		"with spaces":            {"a b", "not a reference"},
@@ -438,12 +443,17 @@ func TestReferencesThatFindNothing(t *testing.T) {
 		"an unknown image":       {host + "/none:1", "no such image"},
 		"a redirect to a secret": {strings.TrimPrefix(redirect.URL, "http://") + "/a:1", "TLS"},
 		"a link-local address":   {"169.254.169.254/a:1", "none of the public internet"},
+		"a closed port":          {"127.0.0.1:1/a:1", "can't be reached"},
+		"something else":         {strings.TrimPrefix(secret.URL, "http://") + "/a:1", "status 418"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if _, err := testRegistry(t).Find(ctx, test.reference); err == nil || !strings.Contains(err.Error(), test.text) {
+			_, err := testRegistry(t).Find(ctx, test.reference)
+			if err == nil || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("got %v, want %q", err, test.text)
+			} else if told := regexp.MustCompile(`canary|dial|Get "|lookup`).FindString(err.Error()); told != "" {
+				t.Errorf("it tells %q: %v", told, err)
 			}
 		})
 	}

@@ -3,10 +3,12 @@ package image
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"time"
 
@@ -77,15 +79,42 @@ func (r Registry) Find(ctx context.Context, reference string) (*Image, error) {
 	return i, nil
 }
 
-// explain says what a registry's refusal means.
+// Why a registry gave nothing, as far as whoever named it learns it.
+var (
+	errNoName   = errors.New("no registry has that name")
+	errNoAnswer = errors.New("the registry doesn't answer in time")
+	errNoWay    = errors.New("the registry can't be reached")
+	errNoTrust  = errors.New("the registry's certificate isn't trusted")
+)
+
+// explain says why a registry gave nothing. Neither the addresses that its name stands for nor what is served there get through: the name is a
+// user's choice, and may be one of the operator's network.
 func explain(err error) error {
-	var refusal *transport.Error
-	if !errors.As(err, &refusal) {
+	var answer *transport.Error
+	var name *net.DNSError
+	var way net.Error
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, context.Canceled):
 		return err
-	}
-	switch refusal.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
-		return ErrNotFound
+	case errors.As(err, &answer):
+		switch answer.StatusCode {
+		case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+			return ErrNotFound
+		}
+		return fmt.Errorf("the registry answers with status %d", answer.StatusCode)
+	case errors.Is(err, ErrAddress):
+		return ErrAddress
+	case errors.Is(err, errPlain):
+		return errPlain
+	case errors.As(err, &certificate):
+		return errNoTrust
+	case errors.As(err, &name) && name.IsNotFound:
+		return errNoName
+	case errors.As(err, &way) && way.Timeout():
+		return errNoAnswer
+	case errors.As(err, &way):
+		return errNoWay
 	}
 	return err
 }

@@ -27,6 +27,9 @@ const (
 // ErrAddress is wrapped for addresses that no registry of the internet has.
 var ErrAddress = errors.New("its address is none of the public internet, and allowed_registries doesn't name it")
 
+// errPlain is returned for requests that would go without TLS.
+var errPlain = errors.New("the registry, or where it redirects to, doesn't speak TLS: the operator can list it in insecure_registries")
+
 // policy decides what a pull may talk to. A name is judged by the address that it turned out to have when it's connected to, wherever a
 // registry sends the pull.
 type policy struct {
@@ -63,7 +66,7 @@ func (p policy) mayBePlain(host string) bool { return listed(p.plain, host) }
 // RoundTrip refuses requests without TLS wherever they are redirected, and those that a proxy would bring where they mayn't go.
 func (p policy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !p.mayBePlain(r.URL.Host) {
-		return nil, fmt.Errorf("%s doesn't speak TLS: list it in insecure_registries if that's all right", r.URL.Host)
+		return nil, errPlain
 	}
 	via, err := p.proxy(r)
 	if err != nil {
