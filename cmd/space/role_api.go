@@ -53,12 +53,12 @@ func apiRole() *cobra.Command {
 		}
 		telemetry.Register(postgres.Figures(pool))
 		o.Ready(pool.Ping)
-		return serveControl(ctx, i, c, store, l)
+		return serveControl(ctx, i, c, store, key, l)
 	})
 }
 
 // serveControl puts the parts together and serves until ctx ends or one of them fails.
-func serveControl(ctx context.Context, i instance.Instance, c instance.Config, store *postgres.Store, l net.Listener) error {
+func serveControl(ctx context.Context, i instance.Instance, c instance.Config, store *postgres.Store, key *envelope.Key, l net.Listener) error {
 	bell := new(wake.Bell)
 	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
 	ops := operations.New(store, bell)
@@ -78,7 +78,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	}
 	public := api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: ses, Access: doors, Meter: node, Templates: tpls, Uploads: ups, Operations: ops, Database: store, Node: i.Node(), Version: version,
+		Sandboxes: boxes, Sessions: ses, Access: doors, Meter: node, Templates: tpls, Uploads: ups, Operations: ops, Database: store, Cursors: key, Node: i.Node(), Version: version,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return internal.Serve(ctx, rpc) })

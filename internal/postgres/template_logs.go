@@ -72,6 +72,15 @@ func cutLog(ctx context.Context, q *db.Queries, template string, head db.LockTem
 	return q.SetTemplateLog(ctx, db.SetTemplateLogParams{Template: template, Before: head.Before, Newest: head.Newest, NewestAt: head.NewestAt})
 }
 
+// NewestLogLine returns the number of the last line that a template's log ever had, 0 without one.
+func (s *Store) NewestLogLine(ctx context.Context, template string) (newest int64, err error) {
+	err = s.read(ctx, "read the head of template "+template+"'s log", func(ctx context.Context, q *db.Queries) error {
+		newest, err = q.NewestLogLine(ctx, template)
+		return err
+	})
+	return newest, err
+}
+
 // TemplateLog returns up to limit lines of a template's log behind one, oldest first, and the number of the last line before its newest build.
 // Lines that were dropped are missing in between.
 func (s *Store) TemplateLog(ctx context.Context, template string, after int64, limit int) (out []record.LogLine, before int64, err error) {

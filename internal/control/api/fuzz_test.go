@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"reflect"
 	"testing"
+	"time"
 
-	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/envelope"
 )
 
 // FuzzDecodeStrict holds that what the door lets through is what the generated code reads afterwards.
@@ -28,29 +30,28 @@ func FuzzDecodeStrict(f *testing.F) {
 	})
 }
 
-// FuzzReadCursor holds that a cursor that is taken names one position.
-func FuzzReadCursor(f *testing.F) {
-	f.Add("MS5zYnhfYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE")
-	f.Fuzz(func(t *testing.T, s string) {
-		p, err := readCursor(&s, space.PrefixSandbox)
-		if err != nil {
+// FuzzCursor holds that only what was written for a list is read there, and reads as what was written.
+func FuzzCursor(f *testing.F) {
+	key := envelope.New([32]byte{3})
+	mine, other := list{key, "cursor\x00prj_1\x00sandboxes"}, list{key, "cursor\x00prj_2\x00sandboxes"}
+	f.Add("MS5zYnhfYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE", int64(1), "sbx_a")
+	f.Fuzz(func(t *testing.T, s string, micros int64, id string) {
+		if p, err := mine.read(&s); err == nil {
+			t.Fatalf("%q, which nobody wrote, is %v", s, p)
+		}
+		p := record.Position{CreatedAt: time.UnixMicro(micros), ID: id}
+		cursor, err := mine.write(p)
+		if err != nil || (cursor == nil) != (id == "") {
+			t.Fatalf("%v is %v, %v", p, cursor, err)
+		}
+		if cursor == nil {
 			return
 		}
-		again := writeCursor(p)
-		if q, err := readCursor(again, space.PrefixSandbox); err != nil || !q.CreatedAt.Equal(p.CreatedAt) || q.ID != p.ID {
-			t.Fatalf("%q is %v, which is %q, which is %v: %v", s, p, *again, q, err)
+		if q, err := mine.read(cursor); err != nil || !q.CreatedAt.Equal(p.CreatedAt) || q.ID != p.ID {
+			t.Fatalf("%v came back as %v, %v", p, q, err)
 		}
-	})
-}
-
-// FuzzReadNumber holds that a cursor of events that is taken names one number, in one way.
-func FuzzReadNumber(f *testing.F) {
-	f.Add(writeNumber(0))
-	f.Add("ZTAx") // e01
-	f.Fuzz(func(t *testing.T, s string) {
-		n, err := readNumber(&s)
-		if err == nil && writeNumber(*n) != s {
-			t.Fatalf("%q is %d, which is %q", s, *n, writeNumber(*n))
+		if q, err := other.read(cursor); err == nil {
+			t.Fatalf("in another list it's %v", q)
 		}
 	})
 }

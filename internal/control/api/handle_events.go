@@ -11,7 +11,8 @@ import (
 
 // ListEvents returns a page of the project's events, or the feed of them if the client asks for a stream.
 func (h handlers) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) (gen.ListEventsResponseObject, error) {
-	after, err := readNumber(r.Params.Cursor)
+	l := h.list(ctx, "events")
+	after, err := l.readNumber(r.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,11 @@ func (h handlers) ListEvents(ctx context.Context, r gen.ListEventsRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListEvents200JSONResponse{Items: make([]gen.Event, 0, len(page.Events)), NextCursor: writeNumber(page.Next)}
+	cursor, err := l.writeNumber(page.Next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListEvents200JSONResponse{Items: make([]gen.Event, 0, len(page.Events)), NextCursor: cursor}
 	if page.Missed {
 		out.Missed = &page.Missed
 	}

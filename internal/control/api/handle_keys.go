@@ -11,7 +11,8 @@ import (
 
 // ListKeys returns a page of the keys that the caller may see, without the secrets.
 func (h handlers) ListKeys(ctx context.Context, r gen.ListKeysRequestObject) (gen.ListKeysResponseObject, error) {
-	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixKey)
+	l := h.list(ctx, "keys")
+	after, limit, err := readPage(l, r.Params.Cursor, r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -19,7 +20,11 @@ func (h handlers) ListKeys(ctx context.Context, r gen.ListKeysRequestObject) (ge
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListKeys200JSONResponse{Items: make([]gen.Key, 0, len(rows)), NextCursor: writeCursor(next)}
+	cursor, err := l.write(next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListKeys200JSONResponse{Items: make([]gen.Key, 0, len(rows)), NextCursor: cursor}
 	for _, k := range rows {
 		out.Items = append(out.Items, renderKey(k))
 	}

@@ -3,14 +3,14 @@ package api
 import (
 	"context"
 
-	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/record"
 )
 
 // ListProjects returns a page of the projects that the caller may see.
 func (h handlers) ListProjects(ctx context.Context, r gen.ListProjectsRequestObject) (gen.ListProjectsResponseObject, error) {
-	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixProject)
+	l := h.list(ctx, "projects")
+	after, limit, err := readPage(l, r.Params.Cursor, r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +18,11 @@ func (h handlers) ListProjects(ctx context.Context, r gen.ListProjectsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListProjects200JSONResponse{Items: make([]gen.Project, 0, len(rows)), NextCursor: writeCursor(next)}
+	cursor, err := l.write(next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListProjects200JSONResponse{Items: make([]gen.Project, 0, len(rows)), NextCursor: cursor}
 	for _, p := range rows {
 		out.Items = append(out.Items, renderProject(p))
 	}

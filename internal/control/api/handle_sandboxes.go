@@ -40,7 +40,8 @@ func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestO
 
 // ListSandboxes returns a page of the project's sandboxes.
 func (h handlers) ListSandboxes(ctx context.Context, r gen.ListSandboxesRequestObject) (gen.ListSandboxesResponseObject, error) {
-	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixSandbox)
+	l := h.list(ctx, "sandboxes")
+	after, limit, err := readPage(l, r.Params.Cursor, r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,11 @@ func (h handlers) ListSandboxes(ctx context.Context, r gen.ListSandboxesRequestO
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListSandboxes200JSONResponse{Items: make([]gen.Sandbox, 0, len(rows)), NextCursor: writeCursor(next)}
+	cursor, err := l.write(next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListSandboxes200JSONResponse{Items: make([]gen.Sandbox, 0, len(rows)), NextCursor: cursor}
 	for _, s := range rows {
 		out.Items = append(out.Items, renderSandbox(s))
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/sessions"
 )
@@ -46,7 +45,8 @@ func readSession(b *gen.SessionCreate) sessions.Create {
 
 // ListSessions returns a page of a sandbox's sessions.
 func (h handlers) ListSessions(ctx context.Context, r gen.ListSessionsRequestObject) (gen.ListSessionsResponseObject, error) {
-	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixSession)
+	l := h.list(ctx, "sessions", r.Sandbox)
+	after, limit, err := readPage(l, r.Params.Cursor, r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,11 @@ func (h handlers) ListSessions(ctx context.Context, r gen.ListSessionsRequestObj
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListSessions200JSONResponse{Items: make([]gen.Session, 0, len(rows)), NextCursor: writeCursor(next)}
+	cursor, err := l.write(next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListSessions200JSONResponse{Items: make([]gen.Session, 0, len(rows)), NextCursor: cursor}
 	for _, s := range rows {
 		out.Items = append(out.Items, renderSession(s))
 	}

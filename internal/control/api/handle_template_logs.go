@@ -14,7 +14,8 @@ import (
 
 // GetTemplateLogs returns a page of a build's log, or follows it if the client asks for a stream.
 func (h handlers) GetTemplateLogs(ctx context.Context, r gen.GetTemplateLogsRequestObject) (gen.GetTemplateLogsResponseObject, error) {
-	after, err := readLogPosition(r.Params.Cursor, r.Params.LastEventID)
+	list := h.list(ctx, "log", r.Template)
+	after, field, err := readLogPosition(list, r.Params.Cursor, r.Params.LastEventID)
 	if err != nil {
 		return nil, err
 	}
@@ -23,14 +24,17 @@ func (h handlers) GetTemplateLogs(ctx context.Context, r gen.GetTemplateLogsRequ
 		return nil, err
 	}
 	project := caller(ctx).Project
+	t, err := h.Templates.Get(ctx, project, r.Template)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Templates.CheckLog(ctx, t, field, after); err != nil {
+		return nil, err
+	}
 	if streaming(ctx) {
-		t, err := h.Templates.Get(ctx, project, r.Template)
-		if err != nil {
-			return nil, err
-		}
 		return logStream{ctx: ctx, templates: h.Templates, project: project, template: t.ID, after: after}, nil
 	}
-	page, err := h.Templates.Log(ctx, project, r.Template, after, limit)
+	page, err := h.Templates.Log(ctx, project, t.ID, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -40,26 +44,29 @@ func (h handlers) GetTemplateLogs(ctx context.Context, r gen.GetTemplateLogsRequ
 		after = l.Number
 	}
 	if !page.Last {
-		next := writeNumber(after)
+		next, err := list.writeNumber(after)
+		if err != nil {
+			return nil, err
+		}
 		out.NextCursor = &next
 	}
 	return out, nil
 }
 
-// readLogPosition reads which line was had last. A client that comes back to a stream says it with Last-Event-ID.
-func readLogPosition(cursor, last *string) (int64, error) {
+// readLogPosition reads which line was had last, and the field that says it. A client that comes back to a stream says it with Last-Event-ID.
+func readLogPosition(l list, cursor, last *string) (after int64, field string, err error) {
 	if last != nil {
 		n, err := strconv.ParseInt(*last, 10, 64)
 		if err != nil || n < 0 {
-			return 0, space.FieldErrorf("Last-Event-ID", "%q is not the id of a line", space.Clip(*last))
+			return 0, "", space.FieldErrorf("Last-Event-ID", "%q is not the id of a line", space.Clip(*last))
 		}
-		return n, nil
+		return n, "Last-Event-ID", nil
 	}
-	n, err := readNumber(cursor)
+	n, err := l.readNumber(cursor)
 	if n == nil || err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return max(*n, 0), nil
+	return *n, "cursor", nil
 }
 
 // logStream is an answer that goes on until the build has ended.

@@ -37,7 +37,8 @@ func (h handlers) CreateTemplate(ctx context.Context, r gen.CreateTemplateReques
 
 // ListTemplates returns a page of the project's templates.
 func (h handlers) ListTemplates(ctx context.Context, r gen.ListTemplatesRequestObject) (gen.ListTemplatesResponseObject, error) {
-	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixTemplate)
+	l := h.list(ctx, "templates")
+	after, limit, err := readPage(l, r.Params.Cursor, r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,11 @@ func (h handlers) ListTemplates(ctx context.Context, r gen.ListTemplatesRequestO
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListTemplates200JSONResponse{Items: make([]gen.Template, 0, len(rows)), NextCursor: writeCursor(next)}
+	cursor, err := l.write(next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListTemplates200JSONResponse{Items: make([]gen.Template, 0, len(rows)), NextCursor: cursor}
 	for _, t := range rows {
 		out.Items = append(out.Items, renderTemplate(t))
 	}

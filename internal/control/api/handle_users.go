@@ -10,7 +10,8 @@ import (
 
 // ListUsers returns a page of the organisation's users.
 func (h handlers) ListUsers(ctx context.Context, r gen.ListUsersRequestObject) (gen.ListUsersResponseObject, error) {
-	after, limit, err := readPage(r.Params.Cursor, r.Params.Limit, space.PrefixUser)
+	l := h.list(ctx, "users")
+	after, limit, err := readPage(l, r.Params.Cursor, r.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +19,11 @@ func (h handlers) ListUsers(ctx context.Context, r gen.ListUsersRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	out := gen.ListUsers200JSONResponse{Items: make([]gen.User, 0, len(rows)), NextCursor: writeCursor(next)}
+	cursor, err := l.write(next)
+	if err != nil {
+		return nil, err
+	}
+	out := gen.ListUsers200JSONResponse{Items: make([]gen.User, 0, len(rows)), NextCursor: cursor}
 	for _, u := range rows {
 		out.Items = append(out.Items, renderUser(u))
 	}

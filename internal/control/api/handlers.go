@@ -18,6 +18,7 @@ import (
 	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/control/users"
 	"github.com/space-platform/space/internal/control/wake"
+	"github.com/space-platform/space/internal/envelope"
 )
 
 // healthTimeout bounds the database's answer to a health check.
@@ -50,8 +51,9 @@ type Parts struct {
 	Uploads    *uploads.Uploads
 	Operations *operations.Operations
 	Database   Database
-	Node       string // the name of the one node
-	Version    string // of this build
+	Cursors    *envelope.Key // seals where a list goes on
+	Node       string        // the name of the one node
+	Version    string        // of this build
 }
 
 // handlers has a method for each operation of openapi.yaml. They decode, call a use case and encode.

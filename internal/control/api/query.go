@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/operations"
@@ -26,6 +27,11 @@ func checkQuery(r *http.Request, rt route) error {
 	for name, v := range values {
 		if !slices.Contains(rt.query, name) {
 			return space.FieldErrorf(space.Clip(name), "is not a query parameter of this operation")
+		}
+		for _, s := range v {
+			if !utf8.ValidString(s) { // or it would be compared as other characters than it has
+				return space.FieldErrorf(name, "is not valid UTF-8")
+			}
 		}
 		if most := max(1, rt.many[name]); len(v) > most {
 			return space.FieldErrorf(name, "is given %d times: at most %d are allowed", len(v), most)
@@ -63,9 +69,9 @@ func readLimit(n *int) (int, error) {
 	return *n, nil
 }
 
-// readPage reads ?cursor= and ?limit= of a list of things of that kind.
-func readPage(cursor *string, limit *int, of space.Prefix) (record.Position, int, error) {
-	after, err := readCursor(cursor, of)
+// readPage reads ?cursor= and ?limit= of a list.
+func readPage(l list, cursor *string, limit *int) (record.Position, int, error) {
+	after, err := l.read(cursor)
 	if err != nil {
 		return record.Position{}, 0, err
 	}

@@ -73,7 +73,7 @@ func newRig(t *testing.T) *rig {
 	r.serve(t, api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
 		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Uploads: ups, Access: r.access, Meter: r.node.sync, Operations: operations.New(store, bell),
-		Database: store, Node: nodeName, Version: "test",
+		Database: store, Cursors: envelope.New([32]byte{2}), Node: nodeName, Version: "test",
 	}))
 	r.key = r.bootstrap(t)
 	var wg sync.WaitGroup

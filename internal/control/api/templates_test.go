@@ -322,6 +322,10 @@ func TestLogOfARebuild(t *testing.T) {
 	if want := []string{"4 line 1", "5 line 2"}; !cmp.Equal(got, want) || page.NextCursor != nil {
 		t.Errorf("%v, want %v", got, want)
 	}
+	for _, accept := range []string{"application/json", "text/event-stream"} { // a position that the log never had
+		r.do(t, "GET", "/v1/templates/web/logs", nil, "Accept", accept, "Last-Event-ID", "6").code(t, space.CodeInvalid)
+		r.do(t, "GET", "/v1/templates/web/logs", nil, "Accept", accept, "Last-Event-ID", "9223372036854775807").code(t, space.CodeInvalid)
+	}
 }
 
 // sseEvent is an event of a stream.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 )
 
@@ -22,6 +23,18 @@ func (t *Templates) Log(ctx context.Context, project, ref string, after int64, l
 		return LogPage{}, err
 	}
 	return t.page(ctx, found, after, limit)
+}
+
+// CheckLog refuses a position in a template's log that it never had; field is where the caller's client named it.
+func (t *Templates) CheckLog(ctx context.Context, found record.Template, field string, after int64) error {
+	if after == 0 {
+		return nil
+	}
+	newest, err := t.store.NewestLogLine(ctx, found.ID)
+	if err == nil && after > newest {
+		err = space.FieldErrorf(field, "is behind the newest line: begin without it")
+	}
+	return err
 }
 
 func (t *Templates) page(ctx context.Context, found record.Template, after int64, limit int) (LogPage, error) {

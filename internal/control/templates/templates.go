@@ -32,6 +32,7 @@ type Store interface {
 	SetTemplateAlias(ctx context.Context, project, id, alias string) error
 	DeleteTemplateAlias(ctx context.Context, project, id, alias string) error
 	TemplateLog(ctx context.Context, id string, after int64, limit int) (lines []record.LogLine, before int64, err error)
+	NewestLogLine(ctx context.Context, id string) (int64, error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
 }
 

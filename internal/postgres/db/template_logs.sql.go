@@ -152,6 +152,18 @@ func (q *Queries) LogSize(ctx context.Context, template string) (LogSizeRow, err
 	return i, err
 }
 
+const newestLogLine = `-- name: NewestLogLine :one
+SELECT coalesce(max(newest), 0)::bigint FROM template_logs WHERE template = $1
+`
+
+// The number of the last line that a template's log ever had; 0 if it had none.
+func (q *Queries) NewestLogLine(ctx context.Context, template string) (int64, error) {
+	row := q.db.QueryRow(ctx, newestLogLine, template)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const setTemplateLog = `-- name: SetTemplateLog :exec
 UPDATE template_logs SET before = $1, newest = $2, newest_at = $3 WHERE template = $4
 `

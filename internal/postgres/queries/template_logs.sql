@@ -29,3 +29,7 @@ SELECT count(*) AS lines, coalesce(sum(octet_length(line)), 0)::bigint AS bytes 
 -- name: LogLines :many
 SELECT l.number, l.at, l.step, l.line, h.before FROM template_log_lines l JOIN template_logs h ON h.template = l.template
 WHERE l.template = @template AND l.number > @after ORDER BY l.number LIMIT @max_rows;
+
+-- name: NewestLogLine :one
+-- The number of the last line that a template's log ever had; 0 if it had none.
+SELECT coalesce(max(newest), 0)::bigint FROM template_logs WHERE template = @template;
