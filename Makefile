@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test setup unit vm-test e2e fresh-demo check-generated bench generate tools compiler jq
+.PHONY: help build demo down purge test setup unit vm-test e2e redteam fresh-demo check-generated bench generate tools compiler jq
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -36,7 +36,7 @@ purge: build ## remove every platform that this checkout made, with its data
 	@hack/purge
 
 test: ## all tests: unit, machines, whole platform; the last step is a demo in a fresh platform
-	@$(MAKE) --no-print-directory build setup check-generated unit vm-test e2e fresh-demo
+	@$(MAKE) --no-print-directory build setup check-generated unit vm-test e2e redteam fresh-demo
 
 setup: build
 	@bin/space setup --instance $(TEST_INSTANCE)
@@ -55,6 +55,9 @@ jq: # the documentation's examples use it, and are tests
 
 e2e: build jq ## tests of the whole platform
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
+
+redteam: build ## attacks on a whole platform
+	$(GO) test -tags e2e -count=1 -timeout 10m ./redteam/
 
 fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes
