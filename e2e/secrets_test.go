@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -78,8 +77,9 @@ func TestSignedURLs(t *testing.T) {
 	}
 }
 
-// TestSecretsStayWhereTheyBelong puts canaries into environments, standard input, a token's use and a file, and looks for them, and for the
-// materials, in a dump of the database, in every log and in the process list.
+// TestSecretsStayWhereTheyBelong puts canaries into environments (of a sandbox, a session, a template and a step of its build), standard input and
+// files, and uses each material where it belongs and where it doesn't. Then it looks for all of them in every file of the platform, PostgreSQL's
+// included, every log, process and figure, a dump of the database, and the errors that it got.
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	if platform.instance.Name == "" {
 		t.Fatal("no instance")
@@ -89,54 +89,91 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 		secrets[what] = fmt.Sprintf("canary%s%d", strings.ReplaceAll(what, " ", ""), os.Getpid())
 		return secrets[what]
 	}
-	s := createAs(t, map[string]any{"env": map[string]string{"SECRET": canary("sandbox environment")}})
+	built, status := call[client.Operation](t, "POST", "/v1/templates?wait=180s", map[string]any{
+		"name": "secretive", "template": "mini", "env": map[string]string{"TEMPLATE": canary("template environment")},
+		"steps": []map[string]any{{"env": map[string]string{"STEP": canary("step environment")}}, {"run": `test -n "$STEP"`}},
+	})
+	if status != http.StatusCreated || built.Status != "succeeded" {
+		t.Fatalf("build: status %d, %+v", status, built.Error)
+	}
+	t.Cleanup(func() { askAs(t, "DELETE", "/v1/templates/secretive", platform.key, "") }) // after the sandbox that uses it
+	s := createAs(t, map[string]any{"template": "secretive", "env": map[string]string{"SECRET": canary("sandbox environment")}})
 	in := shell("cat > /root/file; sleep 1000 & true")
 	in.Env, in.Stdin = &map[string]string{"OWN": canary("session environment")}, ptr([]byte(canary("stdin")))
 	made := session(t, s, in)
 	secrets["attachment"] = made.Attachment.Token
 	follow(t, made, func(client.Event) {}).want(t, 0, "", "")
-	token, status := call[struct{ Secret string }](t, "POST", "/v1/sandboxes/"+s.Id+"/tokens", nil)
+	seen := runIn(t, s, shell(`echo "$TEMPLATE $STEP $SECRET"`)) // they are where they belong
+	if want := secrets["template environment"] + " " + secrets["step environment"] + " " + secrets["sandbox environment"] + "\n"; string(seen.stdout) != want {
+		t.Fatalf("the sandbox has %q, want %q", seen.stdout, want)
+	}
+	token, status := call[struct{ Secret, URL string }](t, "POST", "/v1/sandboxes/"+s.Id+"/tokens", nil)
 	if status != http.StatusCreated {
 		t.Fatalf("token: status %d", status)
 	}
 	secrets["sandbox token"], secrets["key"] = token.Secret, platform.key
+	plane, err := client.NewPlane(token.URL, s.Id, token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := plane.WriteFile(t.Context(), "/tmp/written", strings.NewReader(canary("written file"))); err != nil {
+		t.Fatal(err)
+	}
 	u, _ := call[struct{ URL string }](t, "POST", "/v1/sandboxes/"+s.Id+"/file-urls", map[string]any{"path": "/root/file", "operation": "read", "user": "root"})
 	_, secrets["signature"], _ = strings.Cut(u.URL, "signature=")
 	secrets["signature"], _, _ = strings.Cut(secrets["signature"], "&")
 	if status, _, body := get(t, u.URL, ""); status != http.StatusOK || !strings.Contains(body, secrets["stdin"]) {
 		t.Fatalf("the file: status %d, %q", status, body)
 	}
-	for _, material := range []string{secrets["sandbox token"], secrets["attachment"], secrets["key"]} { // where they don't belong
-		get(t, platform.url+"/v1/sandboxes/"+s.Id+"?x="+material, material)
-		get(t, strings.Replace(u.URL, secrets["signature"], material, 1), material)
+	elsewhere := map[string][]byte{}
+	for what, secret := range secrets { // where they don't belong
+		for place, to := range map[string]string{
+			"the API": platform.url + "/v1/sandboxes/" + s.Id + "?x=" + secret, "the API's path": platform.url + "/v1/sandboxes/" + secret,
+			"a file's URL": strings.Replace(u.URL, secrets["signature"], secret, 1) + "x", "a file": token.URL + "/files/stat?path=/",
+		} {
+			status, _, body := get(t, to, secret)
+			if status < 400 && secret != secrets["sandbox token"] {
+				t.Errorf("%s opens %s: %d", what, place, status)
+			}
+			elsewhere["the answer of "+place+" to the "+what] = []byte(body)
+		}
 	}
 	for place, text := range whereNoSecretBelongs(t) {
-		for what, secret := range secrets {
-			if len(secret) < 12 {
-				t.Errorf("%s is no secret: %q", what, secret)
-			} else if bytes.Contains(text, []byte(secret)) {
-				t.Errorf("%s holds the %s", place, what)
+		elsewhere[place] = text
+	}
+	for what, secret := range secrets {
+		if len(secret) < 12 {
+			t.Errorf("%s is no secret: %q", what, secret)
+		}
+		for place, text := range elsewhere {
+			if bytes.Contains(text, []byte(secret)) {
+				t.Errorf("%s has the %s", place, what)
 			}
 		}
 	}
+	for _, found := range places(t, platform.instance, secrets) {
+		t.Error(found)
+	}
 }
 
-// whereNoSecretBelongs has the places with what is there now.
+// whereNoSecretBelongs has what isn't in a file: the figures of all roles, and a dump of the database, in which values may be hidden by how files keep
+// them.
 func whereNoSecretBelongs(t *testing.T) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
-	logs, err := filepath.Glob(filepath.Join(platform.instance.LogDir(), "*"))
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("no logs: %v", err)
-	}
-	cmdlines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range append(logs, cmdlines...) {
-		if b, err := os.ReadFile(path); err == nil { // a process may have gone
-			out[path] = b
+	for _, role := range instance.Roles() {
+		if _, ok := platform.instance.OpsPort(role); !ok {
+			continue
 		}
+		text, code := space(t, "metrics", string(role))
+		if code != 0 || len(text) < 1000 {
+			t.Fatalf("the figures of %s: exit %d, %d bytes", role, code, len(text))
+		}
+		out["the figures of "+string(role)] = []byte(text)
 	}
 	dump := exec.CommandContext(t.Context(), "pg_dump", "--host", platform.instance.RoleRunDir(instance.Postgres), "--username", "space", "space")
 	dump.Stderr = testWriter{t}
+	var err error
 	if out["the database's dump"], err = dump.Output(); err != nil || len(out["the database's dump"]) < 10_000 {
 		t.Fatalf("dump the database: %v", err)
 	}
