@@ -1,5 +1,5 @@
 // Package jail makes the enclosures in which VMMs run on one machine: network namespace, cgroup, uid, directory, and a way to start a
-// program inside (vmm.Starter).
+// program inside (vmm.Starter). A program may be a VMM's own jailer, which starts with more rights and confines the VMM once more.
 //
 // A program in an enclosure has a uid of its own and no group, no capability and no way to gain one, mount, IPC, UTS and network
 // namespaces of its own, a root directory that holds the host's /usr and the named files and is read-only, a memory, CPU and process

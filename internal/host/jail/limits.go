@@ -28,7 +28,7 @@ type limits struct {
 
 // limitsFor allows files to be written as far as the largest writable one reaches, so that a disk can't grow.
 func limitsFor(c vmm.Command) limits {
-	l := limits{fileBytes: minFileBytes}
+	l := limits{fileBytes: uint64(max(minFileBytes, c.FileBytes))}
 	for _, src := range c.Bind {
 		if !src.Writable {
 			continue

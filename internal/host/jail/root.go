@@ -17,6 +17,8 @@ import (
 const (
 	// rootOptions bound a root directory: it holds mount points, links and device nodes.
 	rootOptions = "mode=0755,size=256k,nr_inodes=256"
+	// jailOptions bound what a VMM's jailer makes, a copy of the VMM and devices, and what the VMM may write there.
+	jailOptions = "mode=0755,size=32m,nr_inodes=256"
 	locked      = unix.MS_NOSUID | unix.MS_NODEV
 )
 
@@ -37,7 +39,9 @@ func buildRoot(dir string, uid int, c vmm.Command) error {
 		func() error { return unix.Mount("tmpfs", dir, "tmpfs", locked|unix.MS_NOEXEC, rootOptions) },
 		r.addSystem,
 		r.addDevices,
+		func() error { return r.addJail(c.Jailer) },
 		func() error { return r.addFiles(c.Bind) },
+		func() error { return r.addPlaces(c.Places) },
 	}
 	if c.Proc {
 		steps = append(steps, r.addProc)
@@ -123,6 +127,36 @@ func (r root) addDevices() error {
 	return nil
 }
 
+// addJail adds the file system in which a VMM's jailer makes another root directory: it's to make devices there, and to execute what it copied.
+func (r root) addJail(inside string) error {
+	if inside == "" {
+		return nil
+	}
+	target := r.path(inside)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", target, "tmpfs", unix.MS_NOSUID, jailOptions); err != nil {
+		return fmt.Errorf("mount %s: %w", inside, err)
+	}
+	return nil
+}
+
+// addPlaces adds the empty files over which others can be lent.
+func (r root) addPlaces(places []string) error {
+	for _, inside := range places {
+		if err := os.MkdirAll(filepath.Dir(r.path(inside)), 0o755); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(r.path(inside), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
+}
+
 // addProc adds a /proc in which the program sees no process but those of its uid, which is itself, and nothing of the system.
 func (r root) addProc() error {
 	target := r.path("/proc")
@@ -162,7 +196,7 @@ func (r root) addFile(inside string, src vmm.Source) error {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		err = r.bindFile(fd, inside, src.Writable)
+		err = r.bindFile(fd, inside, src)
 	case unix.S_IFCHR:
 		err = r.makeNode(inside, st.Rdev, src.Writable)
 	default:
@@ -174,7 +208,7 @@ func (r root) addFile(inside string, src vmm.Source) error {
 	return nil
 }
 
-func (r root) bindFile(fd int, inside string, writable bool) error {
+func (r root) bindFile(fd int, inside string, src vmm.Source) error {
 	target := r.path(inside)
 	f, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400) // the mount point
 	if err != nil {
@@ -184,8 +218,11 @@ func (r root) bindFile(fd int, inside string, writable bool) error {
 	if err := unix.Mount(fmt.Sprintf("/proc/thread-self/fd/%d", fd), target, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
-	flags := uintptr(locked | unix.MS_NOEXEC)
-	if !writable {
+	flags := uintptr(locked)
+	if !src.Executable {
+		flags |= unix.MS_NOEXEC
+	}
+	if !src.Writable {
 		flags |= unix.MS_RDONLY
 	}
 	return remount(target, flags)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -105,7 +107,11 @@ func (l *launch) run() error {
 	if err := errors.Join(err, <-joined); err != nil {
 		return err
 	}
-	if err := thread.DropPrivileges(); err != nil {
+	if l.command.Jailer != "" {
+		attr.Credential = &syscall.Credential{} // root without groups
+		attr.Cloneflags = unix.CLONE_NEWPID
+	}
+	if err := thread.DropPrivileges(l.keep()...); err != nil {
 		return err
 	}
 	return l.fork(attr)
@@ -133,6 +139,19 @@ func (l *launch) join() (*syscall.SysProcAttr, <-chan error, error) {
 	tid := unix.Gettid()
 	go func() { joined <- l.group.AddThread(tid) }()
 	return attr, joined, nil
+}
+
+// jailerCapabilities are what a VMM's jailer needs to make a root directory with devices, to make it its root, and to become another user.
+var jailerCapabilities = []uintptr{
+	unix.CAP_SYS_ADMIN, unix.CAP_SYS_CHROOT, unix.CAP_MKNOD, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID,
+}
+
+// keep are the capabilities that the program starts with.
+func (l *launch) keep() []uintptr {
+	if l.command.Jailer == "" {
+		return nil
+	}
+	return jailerCapabilities
 }
 
 // enter moves the thread into the namespaces and the root directory.
@@ -188,10 +207,16 @@ func checkPaths(c vmm.Command) error {
 	if !filepath.IsAbs(c.Path) || filepath.Clean(c.Path) != c.Path {
 		return fmt.Errorf("program %q: want an absolute path", c.Path)
 	}
-	for inside, src := range c.Bind {
-		if !filepath.IsAbs(inside) || filepath.Clean(inside) != inside || inside == "/" {
-			return fmt.Errorf("bind %q: want an absolute path inside", inside)
+	inside := slices.Concat(slices.Collect(maps.Keys(c.Bind)), c.Places)
+	if c.Jailer != "" {
+		inside = append(inside, c.Jailer)
+	}
+	for _, path := range inside {
+		if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" {
+			return fmt.Errorf("%q: want an absolute path inside", path)
 		}
+	}
+	for inside, src := range c.Bind {
 		if !filepath.IsAbs(src.Path) || filepath.Clean(src.Path) != src.Path {
 			return fmt.Errorf("bind %s: source %q: want an absolute path", inside, src.Path)
 		}

@@ -63,7 +63,9 @@ type Capabilities struct {
 	Acceleration   string  // kvm, tcg, none
 	TenantBoundary bool    // whether the driver may separate tenants; software emulation may not
 	CPUFactor      float64 // how much slower guest code runs than on the host, about; 1 with hardware virtualisation
-	SharedMemory   bool    // Load maps one memory file for all machines; else each machine needs a file of its own
+	PauseKeepsLink bool    // a connection to the guest goes on after Pause and Resume; else it ends, and DialGuest makes the next
+	PowerOff       bool    // a guest that switches itself off ends its machine; else it only does when it restarts or panics
+	SharedMemory   bool    // Load maps one memory file for all machines, which any uid must be able to read; else each needs a file of its own
 	SealedMemory   bool    // Load also takes one sealed memfd for all machines (Load.Sealed)
 	Version        string  // of the VMM, as it stands in manifests
 }
@@ -151,6 +153,9 @@ type Enclosure struct {
 // no_new_privs. It's the only way in which a driver starts a process.
 type Starter interface {
 	Start(ctx context.Context, c Command) (Process, error)
+	// Lend puts open files into the root directory of a program that was started, over places that its Command named, for as long as it
+	// takes: until giveBack is called, or the program ends.
+	Lend(ctx context.Context, h Handle, files map[string]*os.File) (giveBack func() error, err error)
 }
 
 // Command is a program to run in an enclosure.
@@ -161,12 +166,22 @@ type Command struct {
 	Bind  map[string]Source // files to put into the root directory, by their absolute path in there
 	Log   *os.File          // stdout and stderr; nil discards them
 	Proc  bool              // whether it opens descriptors by their paths: it gets a /proc that shows nothing but itself
+	// Places are paths in the root directory over which files can be lent later (see Starter). Until then they are empty files.
+	Places []string
+	// FileBytes is how far the program may write into a file, at least: as far as the largest file that it's given or lent.
+	FileBytes int64
+	// Jailer says that the program isn't the VMM but the VMM's own jailer, which makes the VMM's root directory somewhere below this one, makes
+	// that its root, gives up its rights, and executes the VMM. It starts as root, with no capability but those that this takes, as the first
+	// process of a pid namespace of its own, and has the directory to itself: a small file system in memory. The process that is left has the
+	// enclosure's uid, and its root directory is the VMM's: paths in a Lend are seen from there.
+	Jailer string
 }
 
 // Source is a host file that is bound into a root directory.
 type Source struct {
-	Path     string
-	Writable bool
+	Path       string
+	Writable   bool
+	Executable bool
 }
 
 // Process is a started VMM. Whether it's a child or found again makes no difference to its user.

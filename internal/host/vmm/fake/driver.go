@@ -46,7 +46,7 @@ func (d *Driver) Name() string { return Name }
 
 // Capabilities: host speed, and no boundary of any kind.
 func (d *Driver) Capabilities() vmm.Capabilities {
-	return vmm.Capabilities{Acceleration: "none", CPUFactor: 1, SharedMemory: true, Version: version}
+	return vmm.Capabilities{Acceleration: "none", CPUFactor: 1, PauseKeepsLink: true, SharedMemory: true, Version: version}
 }
 
 // Boot starts a process.

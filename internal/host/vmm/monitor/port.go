@@ -10,8 +10,7 @@ import (
 // Port is the socket behind which a VMM has its guest's link port. It takes one client at a time. Its methods may be called from any
 // goroutine.
 type Port struct {
-	process *Process
-	path    string
+	dial func(context.Context) (net.Conn, error)
 
 	mu     sync.Mutex
 	conn   net.Conn // the last Dial's
@@ -19,14 +18,19 @@ type Port struct {
 }
 
 // Port returns the port whose socket is at a path.
-func (p *Process) Port(path string) *Port { return &Port{process: p, path: path} }
+func (p *Process) Port(path string) *Port {
+	return NewPort(func(ctx context.Context) (net.Conn, error) { return p.Dial(ctx, path) })
+}
+
+// NewPort returns a port to which dial makes a connection.
+func NewPort(dial func(context.Context) (net.Conn, error)) *Port { return &Port{dial: dial} }
 
 // Dial ends the connection before and makes a new one.
 func (p *Port) Dial(ctx context.Context) (net.Conn, error) {
 	if err := p.replace(nil); err != nil {
 		return nil, err
 	}
-	c, err := p.process.Dial(ctx, p.path)
+	c, err := p.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +46,7 @@ func (p *Port) replace(c net.Conn) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return fmt.Errorf("dial %s: %w", p.path, net.ErrClosed)
+		return fmt.Errorf("dial the guest: %w", net.ErrClosed)
 	}
 	if p.conn != nil {
 		p.conn.Close()

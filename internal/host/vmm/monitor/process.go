@@ -69,6 +69,9 @@ func watched(id proc.ID, uid int, pidfd *os.File) *Process {
 // PID is the process's id.
 func (p *Process) PID() int { return p.id.PID }
 
+// UID is the process's user, and group.
+func (p *Process) UID() int { return p.uid }
+
 // Handle is what finds the process again.
 func (p *Process) Handle(driver string, details map[string]string) vmm.Handle {
 	return vmm.Handle{Driver: driver, PID: p.id.PID, StartTime: p.id.StartTime, BootID: p.id.BootID, UID: p.uid, Details: details}

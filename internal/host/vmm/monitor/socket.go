@@ -47,11 +47,20 @@ func Bind(path string) (*os.File, error) {
 // Dial connects to a socket on which the process listens, or will. Whoever else listens there is not talked to. It tries until the context ends,
 // or the process: vmm.ErrGone.
 func (p *Process) Dial(ctx context.Context, path string) (*net.UnixConn, error) {
+	return p.dial(ctx, path, connect)
+}
+
+// DialWithin is Dial for a socket that the process makes itself, at a path in its own root directory. It needn't be there yet.
+func (p *Process) DialWithin(ctx context.Context, path string) (*net.UnixConn, error) {
+	return p.dial(ctx, path, p.connectWithin)
+}
+
+func (p *Process) dial(ctx context.Context, path string, connect func(path string) (*net.UnixConn, error)) (*net.UnixConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialLimit)
 	defer cancel()
 	var last error // why the try before didn't succeed
 	for wait := dialFirst; ; wait = min(2*wait, dialSlowest) {
-		c, err := p.try(path)
+		c, err := p.try(path, connect)
 		switch {
 		case err == nil:
 			return c, nil
@@ -72,12 +81,37 @@ var errStranger = errors.New("another process listens there")
 
 // passing tells whether an error may go away by itself: nobody listens yet, or the queue of those who connect is full.
 func passing(err error) bool {
-	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EAGAIN) || errors.Is(err, errStranger)
+	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EAGAIN) || errors.Is(err, errStranger) || errors.Is(err, errNotYet)
 }
 
-// try connects once. The process is looked at after the connection's credentials: while it lives, its pid is nobody else's.
-func (p *Process) try(path string) (*net.UnixConn, error) {
-	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"}) // which never waits
+// errNotYet says that a process hasn't made its socket.
+var errNotYet = errors.New("it isn't there yet")
+
+// connect never waits.
+func connect(path string) (*net.UnixConn, error) {
+	return net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+}
+
+// connectWithin walks the path in the process's root directory as it is now: its jailer may still be changing it. No link is followed, since
+// it would lead into ours.
+func (p *Process) connectWithin(path string) (*net.UnixConn, error) {
+	root, err := unix.Open(fmt.Sprintf("/proc/%d/root", p.id.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(errNotYet, err)
+	}
+	defer unix.Close(root)
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := unix.Openat2(root, path, &how)
+	if err != nil {
+		return nil, errors.Join(errNotYet, err)
+	}
+	defer unix.Close(fd)
+	return connect(fmt.Sprintf("/proc/self/fd/%d", fd))
+}
+
+// try connects once with connect. The process is looked at after the connection's credentials: while it lives, its pid is nobody else's.
+func (p *Process) try(path string, connect func(path string) (*net.UnixConn, error)) (*net.UnixConn, error) {
+	c, err := connect(path)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	"fmt"
 
 	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/cpu"
 	"github.com/space-platform/space/internal/host/vmm/tsc"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -74,7 +75,7 @@ func (d *Driver) look(ctx context.Context) (err error) {
 	if d.tscKHz, err = tsc.KHz(); err != nil {
 		return err
 	}
-	if d.hostCPU, err = hostCPU(); err != nil {
+	if d.hostCPU, err = cpu.Host(); err != nil {
 		return err
 	}
 	d.bootID, err = proc.BootID()
@@ -89,7 +90,7 @@ func (d *Driver) Name() string { return Name }
 func (d *Driver) Capabilities() vmm.Capabilities {
 	c := vmm.Capabilities{
 		Acceleration: d.config.Acceleration, TenantBoundary: true, CPUFactor: 1,
-		SharedMemory: d.readOnlyMemory(), SealedMemory: true, Version: d.version.String(),
+		PauseKeepsLink: true, PowerOff: true, SharedMemory: d.readOnlyMemory(), SealedMemory: true, Version: d.version.String(),
 	}
 	if c.Acceleration == "tcg" {
 		c.TenantBoundary, c.CPUFactor = false, emulationFactor

@@ -10,22 +10,22 @@ import (
 func TestAManifestFitsItsOwnHost(t *testing.T) {
 	d := &Driver{config: Config{Acceleration: "tcg"}, version: version{7, 2, 22}, tscKHz: 2_596_140}
 	m := d.manifest(line())
-	if err := compare(m, d.manifest(line())); err != nil {
+	if err := m.Fits(d.manifest(line())); err != nil {
 		t.Error(err)
 	}
 	near := m
 	near.TSCKHz += 100 // 40 in a million: another measurement
-	if err := compare(near, m); err != nil {
+	if err := near.Fits(m); err != nil {
 		t.Error(err)
 	}
 	far := m
 	far.TSCKHz -= 2000
-	if err := compare(far, m); !errors.Is(err, vmm.ErrIncompatible) {
+	if err := far.Fits(m); !errors.Is(err, vmm.ErrIncompatible) {
 		t.Errorf("another counter: %v", err)
 	}
 	l := line()
 	l.MAC = ""
-	if err := compare(m, d.manifest(l)); !errors.Is(err, vmm.ErrIncompatible) {
+	if err := m.Fits(d.manifest(l)); !errors.Is(err, vmm.ErrIncompatible) {
 		t.Errorf("one device less: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Mac
 // Load starts a machine from a snapshot.
 func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Machine, error) {
 	l := d.Line(e, s.Shape, s.Disk)
-	if err := compare(s.Manifest, d.manifest(l)); err != nil {
+	if err := s.Manifest.Fits(d.manifest(l)); err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
 	}
 	bind := map[string]vmm.Source{}

@@ -55,6 +55,9 @@ func checkPauseResume(t *testing.T, s *suite) {
 			t.Fatalf("resume: %v", err)
 		}
 	}
+	if !s.Driver.Capabilities().PauseKeepsLink {
+		g.greet(false)
+	}
 	if out := g.sh("echo back"); out != "back" {
 		t.Errorf("after the pause the guest said %q, want back", out)
 	}

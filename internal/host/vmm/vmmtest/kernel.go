@@ -16,9 +16,19 @@ import (
 // prepareLimit bounds what a test's first run does: download a kernel of 26 MB, and compile a small program.
 const prepareLimit = 5 * time.Minute
 
-// Guest compiles spaced-guest and returns its path.
+// The variables of the environment that tests of drivers read.
+const (
+	kindVariable   = "SPACE_TEST_KERNEL"     // the kind of kernel that machines boot; "" for Debian's, so that a test doesn't depend on what was built on its machine
+	kernelVariable = "SPACE_TEST_KERNEL_DIR" // where kernels are kept; "" for the checkout's build directory
+	guestVariable  = "SPACE_TEST_GUEST"      // a compiled spaced-guest, for a machine that can't compile one
+)
+
+// Guest compiles spaced-guest, unless there is one, and returns its path.
 func Guest(t testing.TB) string {
 	t.Helper()
+	if path := os.Getenv(guestVariable); path != "" {
+		return path
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), prepareLimit)
 	defer cancel()
 	path := filepath.Join(t.TempDir(), "spaced-guest")
@@ -31,23 +41,23 @@ func Guest(t testing.TB) string {
 	return path
 }
 
-// kindVariable is the variable of the environment that names the kind of kernel that machines boot in tests.
-const kindVariable = "SPACE_TEST_KERNEL"
-
-// Kernel prepares what machines boot: Debian's kernel, or what SPACE_TEST_KERNEL names, so that a test doesn't depend on what was built
-// on its machine.
+// Kernel prepares what machines boot.
 func Kernel(t testing.TB) kernel.Files {
 	t.Helper()
 	return KernelOf(t, cmp.Or(kernel.Kind(os.Getenv(kindVariable)), kernel.Cloud))
 }
 
-// KernelOf prepares a kernel of a kind, which is kept in the checkout's build directory.
+// KernelOf prepares a kernel of a kind.
 func KernelOf(t testing.TB, kind kernel.Kind) kernel.Files {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), prepareLimit)
 	defer cancel()
+	dir := os.Getenv(kernelVariable)
+	if dir == "" {
+		dir = filepath.Join(checkout(t), "build", "kernel")
+	}
 	files, err := kernel.Prepare(ctx, kernel.Options{
-		Dir: filepath.Join(checkout(t), "build", "kernel"), Guest: Guest(t), Kind: kind,
+		Dir: dir, Guest: Guest(t), Kind: kind,
 		Progress: func(line string) { t.Log(line) },
 	})
 	if err != nil {

@@ -52,6 +52,10 @@ func (s *suite) loadSpec(t *testing.T, from snapshot, dir string, uid int) vmm.L
 	l := vmm.Load{Shape: s.Shape, State: from.state, Memory: from.memory, Disk: clone(t, from.disk, dir, "disk", uid), Manifest: from.manifest}
 	if !s.Driver.Capabilities().SharedMemory {
 		l.Memory = clone(t, from.memory, dir, "memory", uid)
+		return l
+	}
+	if err := os.Chmod(from.memory, 0o444); err != nil {
+		t.Fatal(err)
 	}
 	return l
 }

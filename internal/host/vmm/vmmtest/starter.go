@@ -2,6 +2,7 @@ package vmmtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -53,6 +54,11 @@ func (s *Starter) Start(ctx context.Context, c vmm.Command) (vmm.Process, error)
 	defer s.mu.Unlock()
 	s.started = append(s.started, p)
 	return p, nil
+}
+
+// Lend can't be done: nothing here has a root directory of its own.
+func (s *Starter) Lend(context.Context, vmm.Handle, map[string]*os.File) (giveBack func() error, err error) {
+	return nil, errors.New("a program that isn't confined has no place to lend a file to")
 }
 
 func onHostAll(args []string, bind map[string]vmm.Source) []string {

@@ -1,4 +1,5 @@
-package qemu
+// Package cpu names the host's processor, so that a snapshot of a machine which sees it isn't loaded on another one.
+package cpu
 
 import (
 	"bufio"
@@ -7,8 +8,8 @@ import (
 	"strings"
 )
 
-// hostCPU names this host's processor, so that a snapshot isn't loaded on another one: vendor, family, model and stepping.
-func hostCPU() (string, error) {
+// Host names this host's processor: vendor, family, model and stepping.
+func Host() (string, error) {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
 		return "", fmt.Errorf("name this host's processor: %w", err)
