@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -120,6 +121,34 @@ func TestLayersOnTopOfEachOther(t *testing.T) {
 			}},
 			map[string]string{"null": "20000 1:3", "sda": "60000 8:0", "pipe": "10000 0:0"},
 		},
+		"the same name twice, of every kind": {
+			[][]item{{file("a", "1"), folder("a"), file("a/b", "2"), symlink("a", "c"), hardlink("d", "a"), file("a", "3"), symlink("d", "a"), file("d", "4")}},
+			map[string]string{"a": "3", "d": "4"},
+		},
+		"a file over one of two hard links": {
+			[][]item{{file("a", "1"), hardlink("b", "a"), file("b", "2")}, {hardlink("c", "a"), file("a", "3")}},
+			map[string]string{"a": "3", "b": "2", "c": "1"},
+		},
+		"a whiteout through a link": {
+			[][]item{{file("usr/a", "1"), symlink("u", "/usr")}, {file("u/.wh.a", "")}},
+			map[string]string{"usr": "dir", "u": "-> /usr"},
+		},
+		"whiteouts as other kinds than files": {
+			[][]item{{file("a", "1"), file("b", "1"), file("c", "1")}, {symlink(".wh.a", "../../outside"), hardlink(".wh.b", "c"), folder(".wh.c")}},
+			map[string]string{},
+		},
+		"a whiteout of a whiteout, and one of a directory's own": {
+			[][]item{{file("a/b", "1"), file("c", "1")}, {file(".wh..wh.c", ""), file("a/.wh..wh..opq", ""), file("a/.wh.a", "")}},
+			map[string]string{"a": "dir", "c": "1"},
+		},
+		"an opaque link, which is no directory": {
+			[][]item{{folder("d"), file("d/x", "1"), symlink("l", "d")}, {file("l/.wh..wh..opq", "")}},
+			map[string]string{"d": "dir", "l": "-> d"},
+		},
+		"a file written where a device was": {
+			[][]item{{{name: "null", kind: tar.TypeChar, mode: 0o666, major: 1, minor: 3}}, {file("null", "1"), hardlink("other", "null")}},
+			map[string]string{"null": "1", "other": "1"},
+		},
 		"names that aren't text": {
 			[][]item{{file("\xff\xfe", "1"), file(strings.Repeat("n", 255), "2")}},
 			map[string]string{"\xff\xfe": "1", strings.Repeat("n", 255): "2"},
@@ -163,6 +192,11 @@ func TestHostileArchivesAreRefused(t *testing.T) {
 		"absolute climbing link":        {[]item{symlink("a", "/../outside")}, "a", ErrEscape},
 		"link that climbs after all":    {[]item{symlink("a/b/up", "/a"), symlink("a/b/up/c", "../.."), file("a/b/up/c/x", "1")}, "a/b/up/c/x", ErrEscape},
 		"hard link out":                 {[]item{hardlink("a", "../outside")}, "a", ErrEscape},
+		"hard link out, absolute":       {[]item{hardlink("a", "/../outside")}, "a", ErrEscape},
+		"hard link through a link out":  {[]item{folder("d"), symlink("d/up", "/"), symlink("d/up2", "up/.."), hardlink("a", "d/up2/outside")}, "a", ErrEscape},
+		"written through a link out":    {[]item{folder("a/b"), symlink("a/b/l", "../.."), symlink("m", "a/b/l/.."), file("m/outside", "2")}, "m/outside", ErrEscape},
+		"a whiteout through a link out": {[]item{folder("a"), symlink("a/l", ".."), symlink("m", "a/l/.."), file("m/.wh.outside", "")}, "m/.wh.outside", ErrEscape},
+		"a link at its longest":         {[]item{symlink("a", strings.Repeat("x", maxName))}, "a", ErrTooLarge},
 		"hard link to nothing":          {[]item{hardlink("a", "b")}, "a", ErrMalformed},
 		"hard link to a directory":      {[]item{folder("b"), hardlink("a", "b")}, "a", ErrMalformed},
 		"hard link to the root":         {[]item{hardlink("a", "/")}, "a", ErrMalformed},
@@ -235,6 +269,61 @@ func TestSparseFileIsItsWholeSize(t *testing.T) {
 	copy(header[148:], []byte(strings.Repeat("0", 6-len(octal(sum)))+octal(sum)+"\x00 "))
 	tree, _ := newTree(t, Limits{Bytes: 1 << 20, Entries: 9})
 	refused(t, applyAll(t, tree, raw), "hole", ErrTooLarge)
+}
+
+// TestAbsurdHeadersAreRefused has headers that no archiver writes, around what GNU and PAX add to them.
+func TestAbsurdHeadersAreRefused(t *testing.T) {
+	for name, change := range map[string]func(header []byte){
+		"a negative size":      func(h []byte) { copy(h[124:136], "-0000000001\x00") },
+		"a size beyond 64 bit": func(h []byte) { copy(h[124:136], "\x80\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff") },
+		"a size that is text":  func(h []byte) { copy(h[124:136], "999999999999") },
+		"a mode that is text":  func(h []byte) { copy(h[100:108], "rwxrwxrw") },
+		"a name of 4 GiB": func(h []byte) {
+			copy(h[124:136], "40000000000\x00")
+			h[156] = 'L'
+		},
+		"records of 4 GiB": func(h []byte) {
+			copy(h[124:136], "40000000000\x00")
+			h[156] = 'x'
+		},
+		"records that lie about their length": func(h []byte) {
+			copy(h[124:136], "00000000020\x00")
+			h[156] = 'x'
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw := pack(t, file("a", "99999999 path=b\n"))
+			header := raw[len(raw)-4*512:][:512] // before its content and the two blocks of the end
+			change(header)
+			copy(header[148:156], "        ")
+			sum := 0
+			for _, b := range header {
+				sum += int(b)
+			}
+			copy(header[148:156], []byte(strings.Repeat("0", 6-len(octal(sum)))+octal(sum)+"\x00 "))
+			tree, root := newTree(t, Limits{Bytes: 1 << 20, Entries: 9})
+			err := applyAll(t, tree, raw)
+			if !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("got %v", err)
+			}
+			if got := listing(t, root); len(got) > 0 {
+				t.Errorf("it left %v", got)
+			}
+		})
+	}
+}
+
+// TestPackedTwiceIsNoArchive: what is inside of a compressed stream isn't decompressed again, so bombs don't nest.
+func TestPackedTwiceIsNoArchive(t *testing.T) {
+	inner := gzipped(t, pack(t, file("a", "1")))
+	for name, b := range map[string][]byte{"gzip": gzipped(t, inner), "zstd": zstded(t, inner), "zstd in gzip": gzipped(t, zstded(t, inner))} {
+		t.Run(name, func(t *testing.T) {
+			tree, _ := newTree(t, DefaultLimits)
+			if err := applyAll(t, tree, b); !errors.Is(err, ErrMalformed) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
 }
 
 func octal(n int) string {
