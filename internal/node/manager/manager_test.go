@@ -154,6 +154,7 @@ func TestLateEnsureAfterRemove(t *testing.T) {
 
 func TestRemoveOfAnUnknownExecution(t *testing.T) {
 	r := newRig(t)
+	r.running(t) // now a call hangs that nothing overtakes: with an order that is given once it would be lost
 	e := newRoute()
 	r.control.send(removeOrder(e))
 	r.host.until(t, "its removal", func() bool { return r.host.removed[e.Execution] > 0 })

@@ -567,10 +567,11 @@ func (r *rig) running(t *testing.T) space.Route {
 	return route
 }
 
-// attach opens a stream through the door and returns its events.
+// attach opens a stream through the door and returns its events. Hundreds may be opened one after the other, so each may last longer than
+// a single wait.
 func (r *rig) attach(t *testing.T, route space.Route) *connect.ServerStreamForClient[sessionv1.AttachResponse] {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*waitLimit)
 	t.Cleanup(cancel)
 	s, err := r.sessions.Attach(ctx, connect.NewRequest(attachRequest(route)))
 	if err != nil {
