@@ -26,7 +26,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		Long: "Builds a template. Its source is one of the flags; steps are run in a machine of their own, without a network, in the order given.\n" +
 			"With --file everything is read from a JSON document as the API takes it, and flags come on top.",
 		Example: "  space template create alpine --image registry.example/alpine:3\n" +
-			"  space template create mine --from base --run 'pip --version' --env COLOUR=blue\n" +
+			"  space template create mine --from base --run-as root --run 'echo hello > /etc/motd' --env COLOUR=blue\n" +
 			"  docker save app | space template create app --archive -",
 	}
 	f.add(c)
@@ -58,7 +58,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 type templateFlags struct {
 	file, image, archive, rootfs, from, debian string
 	packages, run, env, tags                   []string
-	start, ready, user, workdir                string
+	start, ready, user, runAs, workdir         string
 	vcpus, memory, disk                        int
 	noCache                                    bool
 }
@@ -73,6 +73,7 @@ func (f *templateFlags) add(c *cobra.Command) {
 	s.StringVar(&f.debian, "debian", "", "a suite of Debian, for example bookworm")
 	s.StringSliceVar(&f.packages, "package", nil, "Debian package to install, with --debian; may be repeated")
 	s.StringArrayVar(&f.run, "run", nil, "step: a shell command; may be repeated")
+	s.StringVar(&f.runAs, "run-as", "", "user as whom the steps are run, for example root; else the source's default user")
 	s.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for all sessions; may be repeated")
 	s.StringSliceVar(&f.tags, "tag", nil, "tag; may be repeated")
 	s.StringVar(&f.start, "start", "", "command that runs in every sandbox")
@@ -159,6 +160,9 @@ func (f *templateFlags) addSteps(in *client.TemplateCreate) {
 	var steps []client.TemplateStep
 	if in.Steps != nil {
 		steps = *in.Steps
+	}
+	if f.runAs != "" {
+		steps = append(steps, client.TemplateStep{User: &f.runAs})
 	}
 	for _, r := range f.run {
 		steps = append(steps, client.TemplateStep{Run: &r})
