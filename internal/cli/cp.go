@@ -36,9 +36,9 @@ func cpCommand(a *app) *cobra.Command {
 		}
 		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
-		p := startProgress(cmd.ErrOrStderr(), "copying "+args[0]+" to "+args[1])
+		p := startProgress(progressBeside(cmd.ErrOrStderr(), cmd.OutOrStdout(), args[1] == "-"), "copying "+args[0]+" to "+args[1])
 		defer p.end()
-		cp := copier{in: cmd.InOrStdin(), out: cmd.OutOrStdout(), options: []client.FileOption{client.AsUser(user)}}
+		cp := copier{progress: p, in: cmd.InOrStdin(), out: cmd.OutOrStdout(), options: []client.FileOption{client.AsUser(user)}}
 		return interrupted(ctx, cp.copy(ctx, cl, args[0], args[1]))
 	}
 	return c
@@ -46,10 +46,19 @@ func cpCommand(a *app) *cobra.Command {
 
 // copier copies between here and a sandbox.
 type copier struct {
-	plane   *client.Plane
-	in      io.Reader
-	out     io.Writer
-	options []client.FileOption
+	plane    *client.Plane
+	progress *progress
+	in       io.Reader
+	out      io.Writer
+	options  []client.FileOption
+}
+
+// progressBeside is where progress is shown: nowhere if what is copied goes to the same terminal.
+func progressBeside(stderr, stdout io.Writer, used bool) io.Writer {
+	if used && isTerminal(stdout) {
+		return io.Discard
+	}
+	return stderr
 }
 
 func (c copier) copy(ctx context.Context, cl *client.Client, src, dst string) error {
@@ -82,7 +91,7 @@ func remote(s string) (sandbox, file string, ok bool) {
 
 func (c copier) upload(ctx context.Context, src, dst string) error {
 	if src == "-" {
-		_, err := c.plane.WriteFile(ctx, dst, c.in, c.options...)
+		_, err := c.plane.WriteFile(ctx, dst, c.progress.count(c.in, 0), c.options...)
 		return err
 	}
 	info, err := os.Stat(src)
@@ -100,7 +109,7 @@ func (c copier) upload(ctx context.Context, src, dst string) error {
 		return err
 	}
 	defer f.Close()
-	_, err = c.plane.WriteFile(ctx, dst, f, append(c.options, client.WithMode(fmt.Sprintf("%04o", info.Mode().Perm())))...)
+	_, err = c.plane.WriteFile(ctx, dst, c.progress.count(f, info.Size()), append(c.options, client.WithMode(fmt.Sprintf("%04o", info.Mode().Perm())))...)
 	return err
 }
 
@@ -132,7 +141,7 @@ func (c copier) uploadDirectory(ctx context.Context, src, dst string) error {
 		w.CloseWithError(err)
 		packed <- err
 	}()
-	err := c.plane.WriteArchive(ctx, dst, r, c.options...)
+	err := c.plane.WriteArchive(ctx, dst, c.progress.count(r, 0), c.options...)
 	r.CloseWithError(io.ErrClosedPipe)
 	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
 		return perr
@@ -156,7 +165,7 @@ func pack(dir string, to io.Writer) error {
 
 func (c copier) download(ctx context.Context, src, dst string) error {
 	if dst == "-" {
-		return c.downloadFile(ctx, src, c.out)
+		return c.downloadFile(ctx, src, c.out, 0)
 	}
 	e, err := c.plane.StatFile(ctx, src, c.options...)
 	if err != nil {
@@ -168,30 +177,30 @@ func (c copier) download(ctx context.Context, src, dst string) error {
 	if e.Type == "directory" {
 		return c.downloadDirectory(ctx, src, dst)
 	}
-	return c.downloadTo(ctx, src, dst)
+	return c.downloadTo(ctx, src, dst, e.Size)
 }
 
 // downloadTo writes beside the target and renames at the end: what was there stays until all is here.
-func (c copier) downloadTo(ctx context.Context, src, dst string) error {
+func (c copier) downloadTo(ctx context.Context, src, dst string, size int64) error {
 	f, err := os.CreateTemp(filepath.Dir(dst), "."+filepath.Base(dst)+".*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
-	err = errors.Join(c.downloadFile(ctx, src, f), f.Chmod(0o644), f.Close())
+	err = errors.Join(c.downloadFile(ctx, src, f, size), f.Chmod(0o644), f.Close())
 	if err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), dst)
 }
 
-func (c copier) downloadFile(ctx context.Context, src string, to io.Writer) error {
+func (c copier) downloadFile(ctx context.Context, src string, to io.Writer, size int64) error {
 	r, err := c.plane.ReadFile(ctx, src, 0, c.options...)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	if _, err := io.Copy(to, r); err != nil {
+	if _, err := io.Copy(to, c.progress.count(r, size)); err != nil {
 		return fmt.Errorf("read %s: %w", src, err)
 	}
 	return nil
@@ -211,7 +220,7 @@ func (c copier) downloadDirectory(ctx context.Context, src, dst string) error {
 		return err
 	}
 	defer root.Close()
-	if err := unpack(tar.NewReader(r), root); err != nil {
+	if err := unpack(tar.NewReader(c.progress.count(r, 0)), root); err != nil {
 		return fmt.Errorf("unpack %s: %w", src, err)
 	}
 	return nil

@@ -21,8 +21,10 @@ type progress struct {
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu   sync.Mutex
-	text string
+	mu    sync.Mutex
+	text  string
+	bytes int64 // that went by, if any are counted
+	total int64 // of them; 0: nobody knows
 }
 
 // startProgress begins to wait with the user. end must be called before anything else is written.
@@ -44,6 +46,28 @@ func (p *progress) say(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.text = text
+}
+
+// count counts the bytes that are read from r, of a total that is known unless it's 0.
+func (p *progress) count(r io.Reader, total int64) io.Reader {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = total
+	return counted{r, p}
+}
+
+// counted shows how far a reader is.
+type counted struct {
+	io.Reader
+	progress *progress
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.progress.mu.Lock()
+	defer c.progress.mu.Unlock()
+	c.progress.bytes += int64(n)
+	return n, err
 }
 
 // end clears the line.
@@ -75,5 +99,17 @@ func (p *progress) line(since time.Duration) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.to, "\r\x1b[K%s … %.0f s", p.text, since.Seconds())
+	fmt.Fprintf(p.to, "\r\x1b[K%s … %s%.0f s", p.text, p.share(), since.Seconds())
+}
+
+// share is how much of the bytes went by; mu is held.
+func (p *progress) share() string {
+	switch {
+	case p.bytes == 0:
+		return ""
+	case p.total == 0:
+		return size(p.bytes) + ", "
+	default:
+		return size(p.bytes) + " of " + size(p.total) + ", "
+	}
 }

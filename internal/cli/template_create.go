@@ -37,7 +37,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		in, err := f.definition(cmd.Context(), cl, args[0], cmd.InOrStdin())
+		in, err := f.definition(cmd.Context(), cl, args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 		if err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (f *templateFlags) add(c *cobra.Command) {
 }
 
 // definition is the document that the flags make, with uploads made on the way.
-func (f *templateFlags) definition(ctx context.Context, c *client.Client, name string, stdin io.Reader) (client.TemplateCreate, error) {
+func (f *templateFlags) definition(ctx context.Context, c *client.Client, name string, stdin io.Reader, tell io.Writer) (client.TemplateCreate, error) {
 	in, err := f.read(stdin)
 	if err != nil {
 		return in, err
@@ -116,7 +116,7 @@ func (f *templateFlags) definition(ctx context.Context, c *client.Client, name s
 		return in, err
 	}
 	f.addSteps(&in)
-	return in, errors.Join(upload(ctx, c, f.archive, stdin, &in.Archive), upload(ctx, c, f.rootfs, stdin, &in.Rootfs))
+	return in, errors.Join(upload(ctx, c, f.archive, stdin, tell, &in.Archive), upload(ctx, c, f.rootfs, stdin, tell, &in.Rootfs))
 }
 
 // read reads the definition that a file gives.
@@ -171,7 +171,7 @@ func (f *templateFlags) addSteps(in *client.TemplateCreate) {
 }
 
 // upload sends a file, if one is named, and sets the field to the upload.
-func upload(ctx context.Context, c *client.Client, path string, stdin io.Reader, field **string) error {
+func upload(ctx context.Context, c *client.Client, path string, stdin io.Reader, tell io.Writer, field **string) error {
 	if path == "" {
 		return nil
 	}
@@ -180,7 +180,9 @@ func upload(ctx context.Context, c *client.Client, path string, stdin io.Reader,
 		return err
 	}
 	defer r.Close()
-	id, err := c.Upload(ctx, r)
+	p := startProgress(tell, "uploading "+path)
+	defer p.end()
+	id, err := c.Upload(ctx, p.count(r, 0))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
