@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test setup unit vm-test e2e redteam fresh-demo check-generated bench generate tools compiler jq
+.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench generate tools compiler jq
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -58,6 +58,9 @@ e2e: build jq ## tests of the whole platform
 
 redteam: build ## attacks on a whole platform
 	$(GO) test -tags e2e -count=1 -timeout 10m ./redteam/
+
+test-long: build ## tests of the whole platform that take long: a gigabyte through the command line
+	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
 
 fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes
