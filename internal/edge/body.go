@@ -1,19 +1,16 @@
 package edge
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"os"
-	"slices"
 	"time"
-	"unicode/utf8"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/strictjson"
 )
 
 // Limits of bodies, in bytes.
@@ -90,65 +87,15 @@ func readAll(w *answer, r *request, limit int64) ([]byte, error) {
 		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", answerTime)
 	case err != nil:
 		return nil, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
-	case !utf8.Valid(b):
-		return nil, space.Errorf(space.CodeInvalid, "the body isn't valid UTF-8")
 	}
 	return b, nil
 }
 
-// readJSON reads a body of one JSON object into the targets of its members.
-func readJSON(w *answer, r *request, members map[string]any) error {
+// readJSON reads a body of one JSON object.
+func readJSON(w *answer, r *request, into any) error {
 	b, err := readAll(w, r, maxJSON)
 	if err != nil {
 		return err
 	}
-	return decodeObject(b, members)
-}
-
-// decodeObject decodes one JSON object. Unknown, repeated and null members are refused by name, and so are values of another type.
-func decodeObject(b []byte, members map[string]any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	malformed := space.Errorf(space.CodeInvalid, "the body isn't one JSON object")
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return malformed
-	}
-	var seen []string
-	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return malformed
-		}
-		var raw json.RawMessage
-		if err := d.Decode(&raw); err != nil {
-			return malformed
-		}
-		if err := decodeMember(name, raw, members, seen); err != nil {
-			return err
-		}
-		seen = append(seen, name)
-	}
-	if _, err := d.Token(); err != nil {
-		return malformed
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return malformed
-	}
-	return nil
-}
-
-func decodeMember(name string, raw json.RawMessage, members map[string]any, seen []string) error {
-	target, known := members[name]
-	switch {
-	case !known:
-		return space.FieldErrorf(space.Clip(name), "isn't a field of this request")
-	case slices.Contains(seen, name):
-		return space.FieldErrorf(name, "is given twice")
-	case string(raw) == "null":
-		return space.FieldErrorf(name, "is null: leave it out instead")
-	}
-	if err := json.Unmarshal(raw, target); err != nil {
-		return space.FieldErrorf(name, "has a value of another type than it takes")
-	}
-	return nil
+	return strictjson.Decode(b, into)
 }

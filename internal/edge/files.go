@@ -23,17 +23,16 @@ func (e *Edge) statFile(w *answer, r *request) error {
 }
 
 func (e *Edge) changeFile(w *answer, r *request) error {
-	var mode, owner, group *string
-	var recursive bool
-	if err := readJSON(w, r, map[string]any{"mode": &mode, "owner": &owner, "group": &group, "recursive": &recursive}); err != nil {
+	var in httpapi.FileChange
+	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	change, err := changeOf(mode, owner, group)
+	change, err := changeOf(in.Mode, in.Owner, in.Group)
 	if err != nil {
 		return err
 	}
 	return e.aboutPath(w, r, func(path string) *sandboxv1.Action {
-		change.Path, change.Recursive = path, recursive
+		change.Path, change.Recursive = path, in.Recursive != nil && *in.Recursive
 		return &sandboxv1.Action{Action: &sandboxv1.Action_Change{Change: change}}
 	})
 }
@@ -70,33 +69,35 @@ func changeOf(mode, owner, group *string) (*sandboxv1.Change, error) {
 }
 
 func (e *Edge) makeDirectory(w *answer, r *request) error {
-	var path string
-	mode := "0755"
-	if err := readJSON(w, r, map[string]any{"path": &path, "mode": &mode}); err != nil {
+	var in httpapi.DirectoryCreate
+	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	bits, err := checkMode("mode", mode)
-	if err != nil {
+	bits := uint32(0o755)
+	if in.Mode != nil {
+		var err error
+		if bits, err = checkMode("mode", *in.Mode); err != nil {
+			return err
+		}
+	}
+	if _, err := checkPath("path", in.Path); err != nil {
 		return err
 	}
-	if _, err := checkPath("path", path); err != nil {
-		return err
-	}
-	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: path, Mode: bits}}})
+	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: in.Path, Mode: bits}}})
 }
 
 func (e *Edge) renameFile(w *answer, r *request) error {
-	var from, to string
-	if err := readJSON(w, r, map[string]any{"from": &from, "to": &to}); err != nil {
+	var in httpapi.FileRename
+	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	if _, err := checkPath("from", from); err != nil {
+	if _, err := checkPath("from", in.From); err != nil {
 		return err
 	}
-	if _, err := checkPath("to", to); err != nil {
+	if _, err := checkPath("to", in.To); err != nil {
 		return err
 	}
-	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_Rename{Rename: &sandboxv1.Rename{From: from, To: to}}})
+	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_Rename{Rename: &sandboxv1.Rename{From: in.From, To: in.To}}})
 }
 
 func (e *Edge) removeFile(w *answer, r *request) error {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/strictjson"
 )
 
 // The channels of a WebSocket, the first byte of each message.
@@ -43,22 +44,26 @@ func readFrame(b []byte) (frame, error) {
 }
 
 func readControl(b []byte) (frame, error) {
-	var kind, name string
-	var f frame
-	if err := decodeObject(b, map[string]any{"type": &kind, "signal": &name, "rows": &f.rows, "cols": &f.cols}); err != nil {
+	var in struct {
+		Type   string `json:"type"`
+		Signal string `json:"signal"`
+		Rows   int    `json:"rows"`
+		Cols   int    `json:"cols"`
+	}
+	if err := strictjson.Decode(b, &in); err != nil {
 		return frame{}, err
 	}
-	sized, named := f.rows != 0 || f.cols != 0, name != ""
+	sized, named := in.Rows != 0 || in.Cols != 0, in.Signal != ""
 	switch {
-	case kind == "resize" && !named:
-		return f, checkTerminal(f.rows, f.cols)
-	case kind == "signal" && !sized:
-		n, err := checkSignal("signal", name)
+	case in.Type == "resize" && !named:
+		return frame{rows: in.Rows, cols: in.Cols}, checkTerminal(in.Rows, in.Cols)
+	case in.Type == "signal" && !sized:
+		n, err := checkSignal("signal", in.Signal)
 		return frame{signal: n}, err
-	case kind == "close_stdin" && !sized && !named:
+	case in.Type == "close_stdin" && !sized && !named:
 		return frame{closeStdin: true}, nil
 	}
-	return frame{}, space.FieldErrorf("type", "is %q: want resize with rows and cols, signal with a signal, or close_stdin", space.Clip(kind))
+	return frame{}, space.FieldErrorf("type", "is %q: want resize with rows and cols, signal with a signal, or close_stdin", space.Clip(in.Type))
 }
 
 // message is an event as a WebSocket carries it.

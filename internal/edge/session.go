@@ -91,11 +91,11 @@ func liveSession(s *sandboxv1.Session) httpapi.LiveSession {
 }
 
 func (e *Edge) signal(w *answer, r *request) error {
-	var name string
-	if err := readJSON(w, r, map[string]any{"signal": &name}); err != nil {
+	var in httpapi.SessionSignal
+	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	number, err := checkSignal("signal", name)
+	number, err := checkSignal("signal", in.Signal)
 	if err != nil {
 		return err
 	}
@@ -115,14 +115,14 @@ func checkSignal(field, name string) (int32, error) {
 }
 
 func (e *Edge) resize(w *answer, r *request) error {
-	var rows, cols int
-	if err := readJSON(w, r, map[string]any{"rows": &rows, "cols": &cols}); err != nil {
+	var in httpapi.TerminalSize
+	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	if err := checkTerminal(rows, cols); err != nil {
+	if err := checkTerminal(in.Rows, in.Cols); err != nil {
 		return err
 	}
-	return e.tellSession(w, r, resizeAction(r.session, rows, cols))
+	return e.tellSession(w, r, resizeAction(r.session, in.Rows, in.Cols))
 }
 
 func resizeAction(session string, rows, cols int) *sandboxv1.Action {

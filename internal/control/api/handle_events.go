@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"regexp"
 	"strconv"
 
 	space "github.com/space-platform/space"
@@ -16,12 +17,19 @@ func (h handlers) ListEvents(ctx context.Context, r gen.ListEventsRequestObject)
 	if err != nil {
 		return nil, err
 	}
+	last, err := readLast(r.Params.LastEventID)
+	if err != nil {
+		return nil, err
+	}
 	sandbox := ""
 	if r.Params.Sandbox != nil {
 		sandbox = *r.Params.Sandbox
 	}
 	if streaming(ctx) {
-		return h.openFeed(ctx, after, r.Params.LastEventID, sandbox)
+		if last != nil {
+			after = last
+		}
+		return h.openFeed(ctx, after, sandbox)
 	}
 	limit, err := readLimit(r.Params.Limit)
 	if err != nil {
@@ -49,14 +57,21 @@ func (h handlers) ListEvents(ctx context.Context, r gen.ListEventsRequestObject)
 	return out, nil
 }
 
-func (h handlers) openFeed(ctx context.Context, after *int64, last *string, sandbox string) (gen.ListEventsResponseObject, error) {
-	if last != nil {
-		n, err := strconv.ParseInt(*last, 10, 64)
-		if err != nil || n < 0 {
-			return nil, space.FieldErrorf("Last-Event-ID", "%q is not the id of an event", space.Clip(*last))
-		}
-		after = &n
+// readLast reads Last-Event-ID, also of a request that isn't answered with a stream; absent is nil.
+func readLast(s *string) (*int64, error) {
+	if s == nil {
+		return nil, nil
 	}
+	n, err := strconv.ParseInt(*s, 10, 64)
+	if err != nil || !lastRE.MatchString(*s) {
+		return nil, space.FieldErrorf("Last-Event-ID", "%q is not the id of an event of a stream: 1 to 19 digits", space.Clip(*s))
+	}
+	return &n, nil
+}
+
+var lastRE = regexp.MustCompile(`^[0-9]{1,19}$`)
+
+func (h handlers) openFeed(ctx context.Context, after *int64, sandbox string) (gen.ListEventsResponseObject, error) {
 	f, err := h.Events.Open(ctx, caller(ctx).Project, after, sandbox)
 	if err != nil {
 		return nil, err

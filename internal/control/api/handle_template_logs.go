@@ -55,18 +55,20 @@ func (h handlers) GetTemplateLogs(ctx context.Context, r gen.GetTemplateLogsRequ
 
 // readLogPosition reads which line was had last, and the field that says it. A client that comes back to a stream says it with Last-Event-ID.
 func readLogPosition(l list, cursor, last *string) (after int64, field string, err error) {
-	if last != nil {
-		n, err := strconv.ParseInt(*last, 10, 64)
-		if err != nil || n < 0 {
-			return 0, "", space.FieldErrorf("Last-Event-ID", "%q is not the id of a line", space.Clip(*last))
-		}
-		return n, "Last-Event-ID", nil
-	}
 	n, err := l.readNumber(cursor)
-	if n == nil || err != nil {
+	if err != nil {
 		return 0, "", err
 	}
-	return *n, "cursor", nil
+	line, err := readLast(last)
+	switch {
+	case err != nil:
+		return 0, "", err
+	case line != nil:
+		return *line, "Last-Event-ID", nil
+	case n != nil:
+		return *n, "cursor", nil
+	}
+	return 0, "", nil
 }
 
 // logStream is an answer that goes on until the build has ended.

@@ -8,6 +8,7 @@ import (
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/sessions"
+	"github.com/space-platform/space/internal/strictjson"
 )
 
 // TokenSessions creates sessions for holders of sandbox tokens: the same body, checks and answer as createSession has for a key.
@@ -27,7 +28,7 @@ func (t TokenSessions) CreateSession(ctx context.Context, sandbox, token, idempo
 		return nil, space.Errorf(space.CodeTooLarge, "the body is over its limit of %d bytes", maxSessionBody)
 	}
 	var in gen.SessionCreate
-	if err := decodeStrict(body, &in); err != nil {
+	if err := strictjson.Decode(body, &in); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(notEmpty(idempotencyKey), "createSession", sandbox, &in)

@@ -1,4 +1,4 @@
-package api
+package strictjson
 
 import (
 	"testing"
@@ -10,10 +10,10 @@ func TestBodyOfBrokenUTF8IsRefused(t *testing.T) {
 	var into struct {
 		Shell string `json:"shell"`
 	}
-	if err := decodeStrict([]byte("{\"shell\":\"rm \xff\"}"), &into); space.CodeOf(err) != space.CodeInvalid || into.Shell != "" {
+	if err := Decode([]byte("{\"shell\":\"rm \xff\"}"), &into); space.CodeOf(err) != space.CodeInvalid || into.Shell != "" {
 		t.Errorf("got %q, %v", into.Shell, err)
 	}
-	if err := decodeStrict([]byte(`{"shell":"echo ü"}`), &into); err != nil || into.Shell != "echo ü" {
+	if err := Decode([]byte(`{"shell":"echo ü"}`), &into); err != nil || into.Shell != "echo ü" {
 		t.Errorf("got %q, %v", into.Shell, err)
 	}
 }

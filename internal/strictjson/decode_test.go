@@ -1,4 +1,4 @@
-package api
+package strictjson
 
 import (
 	"errors"
@@ -27,7 +27,7 @@ type inner struct {
 
 func TestDecodeNested(t *testing.T) {
 	var got nestedBody
-	if err := decodeStrict([]byte(`{"name":"a","at":"2026-11-30T12:00:00Z","inner":{"deep":{"run":"x"}},"list":[{"run":"y"},{"env":{"A":"1"}}],"words":["w"]}`), &got); err != nil {
+	if err := Decode([]byte(`{"name":"a","at":"2026-11-30T12:00:00Z","inner":{"deep":{"run":"x"}},"list":[{"run":"y"},{"env":{"A":"1"}}],"words":["w"]}`), &got); err != nil {
 		t.Fatal(err)
 	}
 	x, y, at := "x", "y", time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -67,7 +67,7 @@ func TestDecodeNestedNamesTheField(t *testing.T) {
 		`{"at":7}`:                                     "at",
 		`{"words":[1]}`:                                "words[0]",
 	} {
-		err := decodeStrict([]byte(body), new(nestedBody))
+		err := Decode([]byte(body), new(nestedBody))
 		var e *space.Error
 		if !errors.As(err, &e) || e.Code != space.CodeInvalid || e.Field != field {
 			t.Errorf("%s: %v, want field %s", body, err, field)
@@ -88,18 +88,18 @@ func TestHalfACharacter(t *testing.T) {
 		`\\\ud800`:      false,
 	} {
 		var got nestedBody
-		err := decodeStrict([]byte(`{"name":"`+text+`"}`), &got)
+		err := Decode([]byte(`{"name":"`+text+`"}`), &got)
 		if (err == nil) != ok {
 			t.Errorf("%s: %v, want ok: %v", text, err, ok)
 		}
-		if err = decodeStrict([]byte(`{"name":"a","inner":{"env":{"`+text+`":"x"}}}`), &got); (err == nil) != ok {
+		if err = Decode([]byte(`{"name":"a","inner":{"env":{"`+text+`":"x"}}}`), &got); (err == nil) != ok {
 			t.Errorf("%s as a name: %v, want ok: %v", text, err, ok)
 		}
 	}
 }
 
 func TestWordsOfTheWrongType(t *testing.T) {
-	err := decodeStrict([]byte(`{"name":[]}`), new(nestedBody))
+	err := Decode([]byte(`{"name":[]}`), new(nestedBody))
 	if want := "invalid_request: name: has an array where a string is needed"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
