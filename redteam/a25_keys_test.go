@@ -165,3 +165,26 @@ func TestA25LastOwner(t *testing.T) {
 		t.Errorf("%d keys of an owner are left, %v", left, err)
 	}
 }
+
+// TestA25SandboxToken revokes a token of a sandbox under all that it has opened; what another token has opened goes on.
+func TestA25SandboxToken(t *testing.T) {
+	box, _ := boxes(t)
+	attach := func(bearer string) held {
+		made := decode[gen.SessionCreated](t, ask(t, "POST", box.path("/sessions"), bearer, `{"argv":["sleep","1000"]}`).want(t, 201))
+		t.Cleanup(func() {
+			ask(t, "POST", platform.edge+"/v1/sessions/"+made.Session.Id+"/signal", box.token, `{"signal":"SIGKILL"}`)
+		})
+		return hold(t, "an attach", made.Attachment.Url, made.Attachment.Token)
+	}
+	token := tokenOf(t, box.id)
+	other := []held{attach(box.token), hold(t, "a watch", box.path("/files/watch?path=/tmp"), box.token)}
+	open := []held{attach(token.Secret), hold(t, "a watch", box.path("/files/watch?path=/tmp"), token.Secret)}
+	since := time.Now()
+	ask(t, "DELETE", platform.api+"/v1/sandboxes/"+box.id+"/tokens/"+token.Token.Id, platform.owner, "").want(t, 204)
+	for _, h := range open {
+		h.ends(t, since)
+	}
+	for _, h := range other {
+		h.goesOn(t)
+	}
+}

@@ -14,6 +14,7 @@ import (
 const (
 	reasonShuttingDown = "shutting_down" // a process on the way stops
 	reasonSlowClient   = "slow_client"   // the client took nothing for timing.slow
+	reasonTokenEnded   = "token_ended"   // the token that opened the stream was revoked or has expired
 	reasonInterrupted  = "interrupted"   // a process on the way was restarted, or the route has become stale
 )
 
@@ -56,8 +57,10 @@ type outlet interface {
 
 // follow streams to a client until the last event, and logs why it ended.
 func (e *Edge) follow(r *request, out outlet, up *upstream) error {
+	ctx, stop := e.guard(r, e.resolveSession)
+	defer stop()
 	from := up.cursor.offset
-	err := e.stream(r.Context(), out, up)
+	err := e.stream(ctx, out, up)
 	if errors.Is(err, errSlow) {
 		err = out.farewell(endedEvent(reasonSlowClient))
 	}
@@ -96,7 +99,7 @@ func (e *Edge) pump(ctx context.Context, out outlet, up *upstream) error {
 				return err
 			}
 		case <-ctx.Done():
-			return out.farewell(endedEvent(reasonShuttingDown))
+			return out.farewell(endedEvent(reasonOver(ctx)))
 		}
 		quiet.Reset(e.timing.keepAlive)
 	}
@@ -107,7 +110,7 @@ func (e *Edge) pump(ctx context.Context, out outlet, up *upstream) error {
 func (u *upstream) translate(ctx context.Context, m *sessionv1.AttachResponse, ok bool) (ev event, send bool) {
 	switch {
 	case !ok && ctx.Err() != nil:
-		return endedEvent(reasonShuttingDown), true
+		return endedEvent(reasonOver(ctx)), true
 	case !ok:
 		return farewellTo(u.over()), true
 	}

@@ -101,11 +101,13 @@ type timing struct {
 	slow      time.Duration // for a client to take an event, before it's told to come back later
 	grace     time.Duration // beyond slow, for the event and the farewell to get through
 	progress  time.Duration // for a client to take or bring a piece of a body
+	look      time.Duration // between looks at whether the token of an open stream is still good
 }
 
 var usualTiming = timing{
 	resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second,
 	slow: 20 * time.Second, grace: 5 * time.Second, progress: 60 * time.Second,
+	look: 3 * time.Second,
 }
 
 // New returns an Edge.

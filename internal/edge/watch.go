@@ -37,7 +37,9 @@ func (e *Edge) watchFiles(w *answer, r *request) error {
 	if m.GetReady() == nil {
 		return space.Errorf(space.CodeGuest, "the sandbox answered a watch with something else than that it's ready")
 	}
-	return e.tellChanges(r.Context(), newSink(w, e.timing), c)
+	ctx, stop := e.guard(r, e.resolveSandbox)
+	defer stop()
+	return e.tellChanges(ctx, newSink(w, e.timing), c)
 }
 
 // tellChanges sends a watch's events as they come, keep-alives between them, and one last event.
@@ -76,7 +78,7 @@ func (e *Edge) pumpChanges(ctx context.Context, out *sink, c *call) error {
 				return err
 			}
 		case <-ctx.Done():
-			return out.farewell(endedEvent(reasonShuttingDown))
+			return out.farewell(endedEvent(reasonOver(ctx)))
 		}
 		quiet.Reset(e.timing.keepAlive)
 	}
@@ -109,7 +111,7 @@ func (c *call) listen() <-chan heard {
 func changeEvent(ctx context.Context, h heard) event {
 	switch {
 	case h.err != nil && ctx.Err() != nil:
-		return endedEvent(reasonShuttingDown)
+		return endedEvent(reasonOver(ctx))
 	case errors.Is(h.err, io.EOF):
 		return endedEvent(reasonInterrupted)
 	case h.err != nil:

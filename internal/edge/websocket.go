@@ -89,7 +89,9 @@ func (e *Edge) converse(r *request, conn *websocket.Conn, up *upstream) error {
 	parts.Go(func() { in.send(ctx) })
 	parts.Go(func() { s.ping(ctx, cancel) })
 	parts.Go(func() { defer cancel(); s.read(ctx, in) })
-	err := e.follow(&request{Request: r.WithContext(ctx), id: r.id, session: r.session}, s, up)
+	inner := *r
+	inner.Request = r.WithContext(ctx)
+	err := e.follow(&inner, s, up)
 	s.goodbye()
 	cancel()
 	conn.CloseNow()
