@@ -20,7 +20,7 @@ const (
 	warmPool   = 4
 	fillLimit  = time.Minute           // for the pool to be full again
 	fillPoll   = 50 * time.Millisecond // between two looks at it
-	slotsGauge = "space_host_pool_slots"
+	slotsGauge = `space_host_pool_slots{state="waiting"}`
 	syncBytes  = 4096
 )
 
@@ -116,17 +116,13 @@ func (r *run) slots(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	n := 0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if name, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(name, slotsGauge+"{") {
+		if value, ok := strings.CutPrefix(lines.Text(), slotsGauge+" "); ok {
 			v, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0, err
-			}
-			n += int(v)
+			return int(v), err
 		}
 	}
-	return n, nil
+	return 0, nil
 }
 
 // syncMS writes a small file in a directory and returns how long its sync took.

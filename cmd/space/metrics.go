@@ -82,7 +82,7 @@ func readMetrics(ctx context.Context, role, url string) ([]byte, error) {
 	return body, nil
 }
 
-// waiting is how many machines of an instance wait in its pool and belong to no sandbox, as far as spaced-host says; 0 if it doesn't.
+// waiting is how many machines of an instance are its pool's and belong to no sandbox, as far as spaced-host says; 0 if it doesn't.
 func waiting(ctx context.Context, i instance.Instance) int {
 	port, _ := i.OpsPort(instance.Host)
 	body, err := readMetrics(ctx, string(instance.Host), fmt.Sprintf("http://127.0.0.1:%d/metrics", port))

@@ -4,9 +4,9 @@ import "testing"
 
 func TestSumOfAMetric(t *testing.T) {
 	const said = `# TYPE space_host_pool_slots gauge
-space_host_pool_slots{template="tpl_a"} 2
-space_host_pool_slots{template="tpl_b"} 1
-space_host_pool_slots_other{template="tpl_b"} 7
+space_host_pool_slots{state="waiting"} 2
+space_host_pool_slots{state="making"} 1
+space_host_pool_slots_other{state="making"} 7
 `
 	if n := sum([]byte(said), "space_host_pool_slots"); n != 3 {
 		t.Errorf("the sum is %d, want 3", n)

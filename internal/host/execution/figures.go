@@ -13,7 +13,7 @@ var (
 	stepDuration = telemetry.NewDurations("space_host_execution_step_duration_seconds", "Steps of the creation of executions; step all is the whole.", "step")
 	handshakes   = telemetry.NewCounter("space_host_link_handshakes_total", "Handshakes with guests, by how they ended: ok or failed.", "result")
 	claims       = telemetry.NewCounter("space_host_pool_claims_total", "Creations that could have used a machine of the pool: hit if one waited, miss if none did.", "result")
-	pooled       = prometheus.NewDesc("space_host_pool_slots", "Machines that wait in the pool.", []string{"template"}, nil)
+	pooled       = prometheus.NewDesc("space_host_pool_slots", "Machines of the pool, which belong to nobody, by what they are at: making, waiting, removing.", []string{"state"}, nil)
 	executions   = prometheus.NewDesc("space_host_executions", "Executions that the node has on file.", []string{"state"}, nil)
 )
 
@@ -57,7 +57,7 @@ func (f figures) Collect(to chan<- prometheus.Metric) {
 	for state, n := range count {
 		to <- prometheus.MustNewConstMetric(executions, prometheus.GaugeValue, float64(n), string(state))
 	}
-	for template, n := range f.table.pool.counts() {
-		to <- prometheus.MustNewConstMetric(pooled, prometheus.GaugeValue, float64(n), template)
+	for state, n := range f.table.pool.counts() {
+		to <- prometheus.MustNewConstMetric(pooled, prometheus.GaugeValue, float64(n), state)
 	}
 }

@@ -42,6 +42,8 @@ type pool struct {
 	failed    map[kind]time.Time
 	cost      map[kind]int64 // of the newest slot, in bytes
 	discarded []*slot        // to be removed
+	making    int            // slots that the owner makes
+	removing  int            // and removes
 	creating  int
 	calm      time.Time // when the last creation ended
 }
@@ -207,15 +209,17 @@ func (p *pool) room() int64 {
 func (p *pool) clear(ctx context.Context) {
 	p.mu.Lock()
 	gone := p.discarded
-	p.discarded = nil
+	p.discarded, p.removing = nil, len(gone)
 	p.mu.Unlock()
 	for _, s := range gone {
-		if err := s.remove(ctx); err != nil {
+		err := s.remove(ctx)
+		p.mu.Lock()
+		p.removing--
+		if err != nil {
 			s.log.Error("a machine of the pool can't be removed; will try again", "err", err)
-			p.mu.Lock()
 			p.discarded = append(p.discarded, s)
-			p.mu.Unlock()
 		}
+		p.mu.Unlock()
 	}
 }
 
@@ -238,9 +242,13 @@ func (p *pool) awaitQuiet(ctx context.Context) bool {
 func (p *pool) fill(ctx context.Context, k kind) {
 	s := p.table.newSlot(k)
 	began := time.Now()
+	p.mu.Lock()
+	p.making++
+	p.mu.Unlock()
 	err := s.fill(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.making--
 	if err != nil {
 		p.discarded = append(p.discarded, s)
 		p.failed[k] = time.Now()
@@ -268,13 +276,13 @@ func (p *pool) empty() {
 	p.clear(ctx)
 }
 
-// counts returns how many slots wait, by template.
+// counts returns how many slots there are, by what they're at: all machines that belong to nobody.
 func (p *pool) counts() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := map[string]int{}
-	for k, have := range p.slots {
-		out[k.template] += len(have)
+	out := map[string]int{"waiting": 0, "making": p.making, "removing": len(p.discarded) + p.removing}
+	for _, have := range p.slots {
+		out["waiting"] += len(have)
 	}
 	return out
 }

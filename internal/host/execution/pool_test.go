@@ -16,7 +16,7 @@ import (
 // awaitSlots waits until so many machines wait in the pool.
 func awaitSlots(t *testing.T, table *Table, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); table.pool.counts()["tpl_x"] != n; pause(t.Context(), time.Millisecond) {
+	for deadline := time.Now().Add(patience); table.pool.counts()["waiting"] != n; pause(t.Context(), time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%v machines wait, want %d", table.pool.counts(), n)
 		}
