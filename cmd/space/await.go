@@ -34,7 +34,7 @@ func awaitControl(ctx context.Context, i instance.Instance) error {
 	return await(ctx, i, controlTimeout, func(ctx context.Context) error { _, err := c.Health(ctx); return err })
 }
 
-// awaitNode waits until the node has synchronized with the control plane, and says what it is.
+// awaitNode waits until the node's host is ready and the node has synchronized with the control plane, and says what it is.
 func awaitNode(ctx context.Context, i instance.Instance, tell io.Writer, getenv func(string) string) (note string, err error) {
 	known, _, err := cli.Known(getenv, i.Name)
 	if err != nil {
@@ -51,6 +51,9 @@ func awaitNode(ctx context.Context, i instance.Instance, tell io.Writer, getenv 
 			told = time.Now()
 			fmt.Fprintf(tell, "  still preparing the node, %.0f s; 'space logs spaced-host' shows what it does\n", time.Since(began).Seconds())
 		}
+		if err := ready(ctx, i, instance.Host); err != nil {
+			return err
+		}
 		if n, err = c.Node(ctx); err == nil && (!n.Connected || n.Driver == "") {
 			err = errors.New("the node has not said yet what it is")
 		}
@@ -64,6 +67,13 @@ func awaitNode(ctx context.Context, i instance.Instance, tell io.Writer, getenv 
 		note += ", which doesn't separate tenants"
 	}
 	return note, nil
+}
+
+// ready asks a role whether it can do its work.
+func ready(ctx context.Context, i instance.Instance, r instance.Role) error {
+	port, _ := i.OpsPort(r)
+	_, err := get(ctx, string(r), fmt.Sprintf("http://127.0.0.1:%d/readyz", port))
+	return err
 }
 
 // await repeats a question until it's answered without an error. It gives up at the deadline, or when a role keeps dying.

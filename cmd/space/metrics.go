@@ -52,7 +52,7 @@ func observedRoles() []string {
 }
 
 func printMetrics(ctx context.Context, to io.Writer, role, url string) error {
-	body, err := readMetrics(ctx, role, url)
+	body, err := get(ctx, role, url)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,8 @@ func printMetrics(ctx context.Context, to io.Writer, role, url string) error {
 	return err
 }
 
-func readMetrics(ctx context.Context, role, url string) ([]byte, error) {
+// get reads what a role says to an operator.
+func get(ctx context.Context, role, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -77,7 +78,7 @@ func readMetrics(ctx context.Context, role, url string) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
 	if err != nil {
-		return nil, fmt.Errorf("read the metrics of %s: %w", role, err)
+		return nil, fmt.Errorf("read what %s says: %w", role, err)
 	}
 	return body, nil
 }
@@ -85,7 +86,7 @@ func readMetrics(ctx context.Context, role, url string) ([]byte, error) {
 // waiting is how many machines of an instance are its pool's and belong to no sandbox, as far as spaced-host says; 0 if it doesn't.
 func waiting(ctx context.Context, i instance.Instance) int {
 	port, _ := i.OpsPort(instance.Host)
-	body, err := readMetrics(ctx, string(instance.Host), fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	body, err := get(ctx, string(instance.Host), fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 	if err != nil {
 		return 0
 	}

@@ -113,3 +113,17 @@ func TestWanted(t *testing.T) {
 		}
 	}
 }
+
+// TestASilentNodeKeepsItsFacts: a manager that was restarted reports before it has heard from its host.
+func TestASilentNodeKeepsItsFacts(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	facts := record.Facts{Driver: "qemu", Acceleration: "tcg", CPUs: 2, MemoryBytes: 1 << 30, Version: "1"}
+	for _, f := range []record.Facts{facts, {}} {
+		if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Facts: &f}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.store.Node(t.Context(), s.name); err != nil || n.Facts != facts {
+		t.Errorf("the node is %+v, %v, want %+v", n, err, facts)
+	}
+}

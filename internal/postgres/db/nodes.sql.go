@@ -252,8 +252,10 @@ func (q *Queries) SandboxRemains(ctx context.Context, sandbox string) (bool, err
 const seeNode = `-- name: SeeNode :exec
 INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version)
 VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, acceleration = excluded.acceleration, cpus = excluded.cpus,
-    memory_bytes = excluded.memory_bytes, version = excluded.version, synchronized_at = now()
+ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), nodes.driver),
+    acceleration = coalesce(nullif(excluded.acceleration, ''), nodes.acceleration), cpus = coalesce(nullif(excluded.cpus, 0), nodes.cpus),
+    memory_bytes = coalesce(nullif(excluded.memory_bytes, 0), nodes.memory_bytes), version = coalesce(nullif(excluded.version, ''), nodes.version),
+    synchronized_at = now()
 `
 
 type SeeNodeParams struct {
@@ -265,6 +267,7 @@ type SeeNodeParams struct {
 	Version      string
 }
 
+// A node that hasn't heard from its host yet says nothing of itself; what it said before holds.
 func (q *Queries) SeeNode(ctx context.Context, arg SeeNodeParams) error {
 	_, err := q.db.Exec(ctx, seeNode,
 		arg.Name,

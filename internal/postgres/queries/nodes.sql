@@ -1,8 +1,11 @@
 -- name: SeeNode :exec
+-- A node that hasn't heard from its host yet says nothing of itself; what it said before holds.
 INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version)
 VALUES (@name, @driver, @acceleration, @cpus, @memory_bytes, @version)
-ON CONFLICT (name) DO UPDATE SET driver = excluded.driver, acceleration = excluded.acceleration, cpus = excluded.cpus,
-    memory_bytes = excluded.memory_bytes, version = excluded.version, synchronized_at = now();
+ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), nodes.driver),
+    acceleration = coalesce(nullif(excluded.acceleration, ''), nodes.acceleration), cpus = coalesce(nullif(excluded.cpus, 0), nodes.cpus),
+    memory_bytes = coalesce(nullif(excluded.memory_bytes, 0), nodes.memory_bytes), version = coalesce(nullif(excluded.version, ''), nodes.version),
+    synchronized_at = now();
 
 -- name: Node :one
 SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at,
