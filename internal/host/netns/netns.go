@@ -39,7 +39,7 @@ func Create(name string, tap Tap) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(instance.NetNSDir, 0o755); err != nil {
+	if err := share(instance.NetNSDir); err != nil {
 		return fmt.Errorf("make network namespace %s: %w", name, err)
 	}
 	f, err := os.OpenFile(Path(name), os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444) // the mount point
