@@ -3,6 +3,7 @@
 package qemu_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -20,9 +21,14 @@ import (
 	"github.com/space-platform/space/internal/instance/instancetest"
 )
 
+// accelerationVariable names the acceleration, if it isn't software emulation: see 'make test-kvm'.
+const accelerationVariable = "SPACE_TEST_ACCELERATION"
+
+func acceleration() string { return cmp.Or(os.Getenv(accelerationVariable), "tcg") }
+
 func driver(t testing.TB) *qemu.Driver {
 	t.Helper()
-	d, err := qemu.New(t.Context(), qemu.Config{Acceleration: "tcg"})
+	d, err := qemu.New(t.Context(), qemu.Config{Acceleration: acceleration()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +38,7 @@ func driver(t testing.TB) *qemu.Driver {
 func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclosure) vmmtest.Fixture {
 	t.Helper()
 	return vmmtest.Fixture{
-		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd,
+		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd, Tuned: k.Tuned,
 		Disk: vmmtest.Image(t), Virtual: true, Enclosure: enclosure,
 	}
 }

@@ -22,6 +22,8 @@ type Fixture struct {
 	// arguments; empty for a driver that boots none.
 	Kernel, SMP, Initrd string
 	Args                []string
+	// Tuned says that 'make kernel' built the kernels.
+	Tuned bool
 	// Disk is a raw image that each machine gets a copy of, empty for none. It holds /bin/sh and the usual small programs.
 	Disk string
 	// Virtual says that machines have a kernel, files and memory of their own, which a snapshot holds. A fake's don't.
@@ -34,7 +36,7 @@ type Fixture struct {
 func Run(t *testing.T, f Fixture) {
 	s := &suite{Fixture: f, dir: t.TempDir(), root: t}
 	for _, c := range checks {
-		if c.virtual && !f.Virtual {
+		if c.virtual && !f.Virtual || c.tuned && !f.Tuned {
 			continue
 		}
 		if !t.Run(c.name, func(t *testing.T) { c.run(t, s) }) && c.fatal {
@@ -49,6 +51,7 @@ type check struct {
 	run     func(t *testing.T, s *suite)
 	fatal   bool // the others can't be run without it
 	virtual bool // asks for what was in files and memory
+	tuned   bool // asks for what only tuned kernels have
 }
 
 var checks = []check{
@@ -64,6 +67,7 @@ var checks = []check{
 	{name: "the clock is right after a load", run: checkClock},
 	{name: "a machine has what is more than its template", run: checkLarger, virtual: true},
 	{name: "the guest's kernel does files and terminals", run: checkGuestsKernel, virtual: true},
+	{name: "a tuned kernel has what containers and tools need", run: checkTuned, virtual: true, tuned: true},
 	{name: "a second dial ends the first", run: checkSecondDial},
 	{name: "the peer is the machine's process", run: checkPeer},
 	{name: "a machine is recovered after the daemon's end", run: checkRecover},
