@@ -122,7 +122,7 @@ func kernelFiles(ctx context.Context, cache string) (kernel.Files, error) {
 		return kernel.Files{}, err
 	}
 	return kernel.Prepare(ctx, kernel.Options{
-		Dir: dir, Guest: self, Modules: modules, Progress: func(line string) { fmt.Fprintf(os.Stderr, "l1: %s\n", line) },
+		Dir: dir, Guest: self, Kind: kernel.Cloud, Modules: modules, Progress: func(line string) { fmt.Fprintf(os.Stderr, "l1: %s\n", line) },
 	})
 }
 
