@@ -15,6 +15,7 @@ import (
 type (
 	Sandbox        = api.Sandbox
 	SandboxCreate  = api.SandboxCreate
+	SandboxState   = api.SandboxState
 	Session        = api.Session
 	SessionCreate  = api.SessionCreate
 	SessionCreated = api.SessionCreated

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,7 +80,11 @@ func TestErrorsAreTyped(t *testing.T) {
 
 func TestListFollowsPages(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Query().Get("cursor") {
+		q := r.URL.Query()
+		if want := []string{"a=1", "b=x=y"}; !slices.Equal(q["metadata"], want) || !slices.Equal(q["state"], []string{"running", "stopped"}) {
+			t.Errorf("asked for %v", q)
+		}
+		switch q.Get("cursor") {
 		case "":
 			fmt.Fprintf(w, `{"items":[%s],"next_cursor":"two"}`, sandboxJSON)
 		case "two":
@@ -88,7 +93,9 @@ func TestListFollowsPages(t *testing.T) {
 	}))
 	defer s.Close()
 	var got []string
-	for sandbox, err := range mustNew(t, s.URL).ListSandboxes(t.Context()) {
+	for sandbox, err := range mustNew(t, s.URL).ListSandboxes(t.Context(), SandboxFilter{
+		Metadata: map[string]string{"b": "x=y", "a": "1"}, States: []SandboxState{"running", "stopped"},
+	}) {
 		if err != nil {
 			t.Fatal(err)
 		}

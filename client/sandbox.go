@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
@@ -49,10 +51,38 @@ func (c *Client) GetSandbox(ctx context.Context, id string) (Sandbox, error) {
 	return s, nil
 }
 
-// ListSandboxes returns the project's sandboxes, newest first, a page at a time behind the scenes. An error ends the list.
-func (c *Client) ListSandboxes(ctx context.Context) iter.Seq2[Sandbox, error] {
+// SandboxFilter chooses sandboxes; the zero one all that aren't deleted.
+type SandboxFilter struct {
+	Metadata map[string]string // that they have, up to 8 entries; nil: any
+	States   []SandboxState    // one of which they're in; nil: any but deleted
+}
+
+func (f SandboxFilter) params() gen.ListSandboxesParams {
+	var p gen.ListSandboxesParams
+	for _, name := range slices.Sorted(maps.Keys(f.Metadata)) {
+		p.Metadata = appendTo(p.Metadata, name+"="+f.Metadata[name])
+	}
+	for _, s := range f.States {
+		p.State = appendTo(p.State, s)
+	}
+	return p
+}
+
+// appendTo appends to an optional list.
+func appendTo[T any](list *[]T, v T) *[]T {
+	if list == nil {
+		list = new([]T)
+	}
+	*list = append(*list, v)
+	return list
+}
+
+// ListSandboxes returns the project's sandboxes that pass a filter, newest first, a page at a time behind the scenes. An error ends the list.
+func (c *Client) ListSandboxes(ctx context.Context, f SandboxFilter) iter.Seq2[Sandbox, error] {
+	p := f.params()
 	all := pages(func(cursor *string) (*http.Response, error) {
-		return c.api.ListSandboxes(ctx, &gen.ListSandboxesParams{Cursor: cursor})
+		p.Cursor = cursor
+		return c.api.ListSandboxes(ctx, &p)
 	}, func(p gen.SandboxPage) ([]Sandbox, *string) { return p.Items, p.NextCursor })
 	return func(yield func(Sandbox, error) bool) {
 		for s, err := range all {

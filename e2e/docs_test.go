@@ -170,7 +170,7 @@ func (st step) compare(out []byte) string {
 func sandboxes(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	for s, err := range platform.client.ListSandboxes(context.WithoutCancel(t.Context())) {
+	for s, err := range platform.client.ListSandboxes(context.WithoutCancel(t.Context()), client.SandboxFilter{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,7 +136,7 @@ func (s *platformStatus) ask(ctx context.Context, i instance.Instance) error {
 		return err
 	}
 	count := 0
-	for sandbox, err := range c.ListSandboxes(ctx) {
+	for sandbox, err := range c.ListSandboxes(ctx, client.SandboxFilter{}) {
 		if err != nil {
 			return err
 		}

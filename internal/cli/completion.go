@@ -120,7 +120,7 @@ func whole[T any](list []T, err error) iter.Seq2[T, error] {
 // sandboxes are those in some states; without any, all that there are.
 func sandboxes(states ...string) candidates {
 	return func(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
-		return each(c.ListSandboxes(ctx), func(s client.Sandbox) cobra.Completion {
+		return each(c.ListSandboxes(ctx, client.SandboxFilter{}), func(s client.Sandbox) cobra.Completion {
 			state := string(s.State)
 			if len(states) > 0 && !slices.Contains(states, state) || slices.Contains(before, s.Id) {
 				return ""
@@ -220,7 +220,7 @@ func (n *connection) completesPlaces(cmd *cobra.Command, before []string, begun 
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	colon := func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
-		return each(c.ListSandboxes(ctx), func(s client.Sandbox) cobra.Completion { return cobra.CompletionWithDesc(s.Id+":", s.Template) })
+		return each(c.ListSandboxes(ctx, client.SandboxFilter{}), func(s client.Sandbox) cobra.Completion { return cobra.CompletionWithDesc(s.Id+":", s.Template) })
 	}
 	return n.candidates(cmd.Context(), colon, before, begun), cobra.ShellCompDirectiveNoSpace
 }

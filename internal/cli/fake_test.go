@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -94,10 +95,25 @@ func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 	answer(w, 201, gen.Operation{Id: "op_1", Kind: gen.OperationKindCreateSandbox, Status: gen.OperationStatusSucceeded, Sandbox: &s, CreatedAt: epoch})
 }
 
-func (f *fake) list(w http.ResponseWriter, _ *http.Request) {
+func (f *fake) list(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	answer(w, 200, gen.SandboxPage{Items: append([]gen.Sandbox{}, f.sandboxes...)})
+	page := gen.SandboxPage{Items: []gen.Sandbox{}}
+	for _, s := range f.sandboxes {
+		if passes(s, r.URL.Query()) {
+			page.Items = append(page.Items, s)
+		}
+	}
+	answer(w, 200, page)
+}
+
+func passes(s gen.Sandbox, q url.Values) bool {
+	for _, m := range q["metadata"] {
+		if name, value, _ := strings.Cut(m, "="); s.Metadata[name] != value {
+			return false
+		}
+	}
+	return len(q["state"]) == 0 || slices.Contains(q["state"], string(s.State))
 }
 
 // find returns a sandbox that exists, or refuses.

@@ -54,7 +54,7 @@ type figures struct {
 // measure asks for the figures of all running sandboxes.
 func measure(ctx context.Context, c *client.Client) ([]figures, error) {
 	list := []figures{}
-	for s, err := range c.ListSandboxes(ctx) {
+	for s, err := range c.ListSandboxes(ctx, client.SandboxFilter{}) {
 		if err != nil {
 			return nil, err
 		}
