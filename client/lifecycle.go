@@ -23,9 +23,19 @@ type (
 	FileURLCreate       = gen.FileURLCreate
 )
 
-// StopSandbox ends a sandbox's machine and waits until it has ended; its disk is kept, its memory isn't.
+// StopGrace is how long StopSandbox gives processes between SIGTERM and SIGKILL.
+const StopGrace = 10 * time.Second
+
+// StopSandbox ends a sandbox's machine as StopSandboxWithin does, with StopGrace.
 func (c *Client) StopSandbox(ctx context.Context, id string) (Sandbox, error) {
-	op, err := decode[Operation](c.api.StopSandbox(ctx, id, &gen.StopSandboxParams{Wait: waitParameter(awaitEach)}))
+	return c.StopSandboxWithin(ctx, id, StopGrace)
+}
+
+// StopSandboxWithin ends a sandbox's processes and its machine and waits until it has ended; its disk is kept, its memory isn't. Processes have a
+// grace between SIGTERM and SIGKILL: 0 to 5 minutes, whole milliseconds.
+func (c *Client) StopSandboxWithin(ctx context.Context, id string, grace time.Duration) (Sandbox, error) {
+	within := fmt.Sprintf("%dms", grace.Milliseconds())
+	op, err := decode[Operation](c.api.StopSandbox(ctx, id, &gen.StopSandboxParams{Wait: waitParameter(awaitEach), Grace: &within}))
 	return c.changed(ctx, "stop", id, op, err)
 }
 

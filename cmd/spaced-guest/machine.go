@@ -23,7 +23,7 @@ func runMachine() error {
 		return err
 	}
 	m.Hosts = booted.Hosts
-	attr := process.Attributes{Prepare: m.Prepare}
+	attr := process.Attributes{First: true, Prepare: m.Prepare}
 	if g := booted.Sessions; g != nil {
 		m.Freezer = &machine.Freezer{Cgroup: g.Path}
 		attr.Cgroup = g.Dir

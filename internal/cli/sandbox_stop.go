@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,11 +12,17 @@ import (
 )
 
 func sandboxStopCommand(n *connection) *cobra.Command {
-	return &cobra.Command{
+	seconds := int(client.StopGrace / time.Second)
+	c := &cobra.Command{
 		Use: "stop SANDBOX…", Short: "Stop sandboxes: their disks are kept, their memory isn't", Args: cobra.MinimumNArgs(1),
-		Example: "  space sandbox stop sbx_…", ValidArgsFunction: n.completes(true, sandboxes("running")),
-		RunE: n.withEach("stopping", (*client.Client).StopSandbox),
+		Long:    "Stop sandboxes: their disks are kept, their memory isn't. Processes get SIGTERM, and SIGKILL if they haven't ended in time.",
+		Example: "  space sandbox stop sbx_…\n  space sandbox stop -t 60 sbx_…", ValidArgsFunction: n.completes(true, sandboxes("running")),
+		RunE: n.withEach("stopping", func(c *client.Client, ctx context.Context, id string) (client.Sandbox, error) {
+			return c.StopSandboxWithin(ctx, id, time.Duration(seconds)*time.Second)
+		}),
 	}
+	c.Flags().IntVarP(&seconds, "time", "t", seconds, "seconds that processes have between SIGTERM and SIGKILL, 0 to 300")
+	return c
 }
 
 func sandboxStartCommand(n *connection) *cobra.Command {

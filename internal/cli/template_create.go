@@ -27,6 +27,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 			"With --file everything is read from a JSON document as the API takes it, and flags come on top.",
 		Example: "  space template create alpine --image registry.example/alpine:3\n" +
 			"  space template create mine --from base --run-as root --run 'echo hello > /etc/motd' --env COLOUR=blue\n" +
+			"  space template create app --image registry.example/app:1 --registry-auth ~/.docker/config.json\n" +
 			"  docker save app | space template create app --archive -",
 	}
 	f.add(c)
@@ -57,6 +58,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 // templateFlags say what a template is made of.
 type templateFlags struct {
 	file, image, archive, rootfs, from, debian string
+	auth                                       string
 	packages, run, env, tags                   []string
 	start, ready, user, runAs, workdir         string
 	vcpus, memory, disk                        int
@@ -67,6 +69,7 @@ func (f *templateFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringVarP(&f.file, "file", "f", "", "JSON document with the whole definition; - for stdin")
 	s.StringVar(&f.image, "image", "", "OCI image reference")
+	s.StringVar(&f.auth, "registry-auth", "", "file with a login for the image's registry, or - for stdin: a docker config.json, or USERNAME:PASSWORD, or a token")
 	s.StringVar(&f.archive, "archive", "", "OCI layout or 'docker save' archive; - for stdin")
 	s.StringVar(&f.rootfs, "rootfs", "", "root file system as a tar archive; - for stdin")
 	s.StringVar(&f.from, "from", "", "another template")
@@ -116,6 +119,9 @@ func (f *templateFlags) definition(ctx context.Context, c *client.Client, name s
 		return in, err
 	}
 	f.addSteps(&in)
+	if err := f.addAuth(&in, stdin); err != nil {
+		return in, err
+	}
 	return in, errors.Join(upload(ctx, c, f.archive, stdin, tell, &in.Archive), upload(ctx, c, f.rootfs, stdin, tell, &in.Rootfs))
 }
 

@@ -100,6 +100,9 @@ func (c *cursor) exit(x *sessionv1.Exit) (event, bool, error) {
 	if x.GetTimedOut() {
 		data["timed_out"] = true
 	}
+	if x.GetStopped() {
+		data["stopped"] = true
+	}
 	return event{name: "exit", id: decimal(x.GetOffset()), data: data, last: true}, true, nil
 }
 

@@ -34,6 +34,14 @@ func known(s string) *string {
 	return &s
 }
 
+// truth is what is left out when it isn't so.
+func truth(b bool) *bool {
+	if !b {
+		return nil
+	}
+	return &b
+}
+
 // entryOf is the entry that an answer must have.
 func entryOf(m *sandboxv1.CallResponse) (*sandboxv1.Entry, error) {
 	if e := m.GetEntry(); e != nil {

@@ -42,6 +42,8 @@ var operations = map[string]operation{
 
 // request is a request that has shown a material and passed the checks that all have in common.
 type request struct {
+	kept bool // it reads what the sandbox has kept of its sessions, which needn't run
+
 	*http.Request
 	id       string // the operator's name for it
 	material material

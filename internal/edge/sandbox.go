@@ -83,7 +83,7 @@ func (e *Edge) resolveSandbox(ctx context.Context, r *request) (*target, error) 
 	if err != nil {
 		return nil, err
 	}
-	m := &controlv1.ResolveSandboxRequest{Sandbox: r.sandbox, Token: r.token}
+	m := &controlv1.ResolveSandboxRequest{Sandbox: r.sandbox, Token: r.token, Kept: r.kept}
 	if r.material == signedURL {
 		signed, err := r.signed()
 		if err != nil {

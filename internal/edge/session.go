@@ -49,6 +49,7 @@ func (e *Edge) createSession(w *answer, r *request) error {
 }
 
 func (e *Edge) listSessions(w *answer, r *request) error {
+	r.kept = true
 	m, err := e.do(r, &sandboxv1.Action{Action: &sandboxv1.Action_ListSessions{ListSessions: &sandboxv1.ListSessions{}}})
 	if err != nil {
 		return err
@@ -77,13 +78,16 @@ func liveSession(s *sandboxv1.Session) httpapi.LiveSession {
 		return out
 	}
 	out.State = httpapi.LiveSessionStateEnded
+	out.Stopped, out.Lost = truth(s.GetStopped()), truth(s.GetLost())
 	if s.GetEndedAt() != nil {
 		at := s.GetEndedAt().AsTime()
 		out.EndedAt = &at
 	}
-	if s.GetSignal() != 0 {
+	switch {
+	case s.GetLost():
+	case s.GetSignal() != 0:
 		out.Signal = known(unix.SignalName(unix.Signal(s.GetSignal())))
-	} else {
+	default:
 		code := int(s.GetCode())
 		out.Code = &code
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -101,6 +102,12 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 			return err
 		}
 		return reply(ctx, stream, &guestv1.Quiesced{})
+	case *guestv1.Call_Terminate:
+		killed := s.Sessions.Terminate(ctx, time.Duration(c.Terminate.GetGraceMillis())*time.Millisecond)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return reply(ctx, stream, &guestv1.Terminated{Killed: killed})
 	case *guestv1.Call_ForgetSession:
 		if err := s.Sessions.Forget(c.ForgetSession.GetSession()); err != nil {
 			return err

@@ -110,7 +110,7 @@ func (s *sender) output(session *process.Session, offset uint64) error {
 
 func exitMessage(e process.Exit) *sessionv1.Exit {
 	m := &sessionv1.Exit{
-		Code: int32(e.Code), Signal: int32(e.Signal), SignalName: e.SignalName, Offset: e.Offset, At: timestamppb.New(e.At), TimedOut: e.TimedOut,
+		Code: int32(e.Code), Signal: int32(e.Signal), SignalName: e.SignalName, Offset: e.Offset, At: timestamppb.New(e.At), TimedOut: e.TimedOut, Stopped: e.Stopped,
 	}
 	if e.Err != nil {
 		m.Error = strings.ToValidUTF8(e.Err.Error(), "?")

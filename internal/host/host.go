@@ -48,6 +48,7 @@ const (
 	templatesName  = "templates"
 	layersName     = "layers"
 	executionsName = "executions"
+	sandboxesName  = "sandboxes"
 
 	uploadsName = "uploads"
 	blobsName   = "blobs"
@@ -101,7 +102,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
-		Dir: executions, Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
 		Pool: c.Pool, Memory: meminfo.Read,
 	})

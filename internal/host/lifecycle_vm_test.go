@@ -3,6 +3,7 @@
 package host_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,10 +14,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -29,6 +32,7 @@ func TestLifecycle(t *testing.T) {
 		run  func(t *testing.T, r *rig, template string)
 	}{
 		{"a stopped sandbox keeps its files", stopAndStart},
+		{"processes have their time, and their output stays", terminated},
 		{"a lost sandbox starts from its disk", startFromLost},
 		{"a daemon killed in a stop goes on with it", killedInStop},
 		{"a daemon killed in a start begins it anew", killedInStart},
@@ -46,12 +50,15 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+// stopGrace is more than any process needs that the tests leave running, and less than a stop may take.
+const stopGrace = 15 * time.Second
+
 // stop stops an execution.
 func (r *rig) stopExecution(route space.Route) {
 	r.t.Helper()
 	began := time.Now()
 	_, err := r.host.StopExecution(r.t.Context(), connect.NewRequest(&hostv1.StopExecutionRequest{
-		Order: &controlv1.StopExecution{Route: peer.RouteMessage(route)},
+		Order: &controlv1.StopExecution{Route: peer.RouteMessage(route), Grace: durationpb.New(stopGrace)},
 	}))
 	if err != nil {
 		r.t.Fatal(err)
@@ -105,6 +112,73 @@ func stopAndStart(t *testing.T, r *rig, mini string) {
 	r.kill()
 	r.start()
 	r.stopExecution(route)
+	r.remove(route)
+}
+
+// terminated stops a sandbox in which one process takes its time, one runs in the background and one ignores all.
+func terminated(t *testing.T, r *rig, mini string) {
+	route := r.route()
+	r.ensure(mini, route)
+	r.run(route, "/bin/sh", "-c", `(trap 'sleep 1; echo told >/home/user/background; exit' TERM; while :; do sleep 0.1; done) >/dev/null 2>&1 &`)
+	polite := r.client(route, "/bin/sh", "-c", `trap 'sleep 1; echo bye; exit 7' TERM; echo up; while :; do sleep 0.1; done`)
+	deaf := r.client(route, "/bin/sh", "-c", `trap '' TERM; echo up; while :; do sleep 0.1; done`)
+	terminal := r.client(route, "/bin/sh")
+	terminal.spec.Tty = &sessionv1.Terminal{Rows: 24, Cols: 80}
+	ended := make(chan error, 3)
+	for _, c := range []*client{polite, deaf, terminal} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		go func() { ended <- c.attach(ctx, func(int) {}) }()
+	}
+	polite.await(t, "up")
+	deaf.await(t, "up")
+	terminal.await(t, "$")
+	began := time.Now()
+	r.stopExecution(route)
+	if took := time.Since(began); took < stopGrace {
+		t.Errorf("the stop took %s, and a process used all of its %s", took, stopGrace)
+	}
+	for range 3 {
+		if err := <-ended; err != nil {
+			t.Errorf("an attached client: %v", err)
+		}
+	}
+	check := func(route space.Route) {
+		t.Helper()
+		for name, x := range map[string]struct {
+			c      *client
+			last   string // that it printed; a shell also tells of its children's ends
+			code   int32
+			signal string
+		}{"polite": {polite, "bye\n", 7, ""}, "deaf": {deaf, "up\n", 0, "SIGKILL"}} {
+			again := r.client(route)
+			again.session, again.spec = x.c.session, nil
+			if err := again.attach(t.Context(), func(int) {}); err != nil {
+				t.Fatal(err)
+			}
+			if e := again.last.GetExit(); !strings.HasPrefix(string(again.data), "up\n") || !strings.HasSuffix(string(again.data), x.last) || e.GetCode() != x.code || e.GetSignalName() != x.signal || !e.GetStopped() {
+				t.Errorf("%s printed %q, and ended with %v", name, again.data, again.last)
+			}
+		}
+	}
+	if e := terminal.last.GetExit(); !e.GetStopped() || e.GetSignalName() == "SIGKILL" {
+		t.Errorf("the terminal ended with %v", terminal.last)
+	}
+	check(route)
+	r.kill()
+	r.start()
+	check(route)
+	route = r.startFrom(mini, route)
+	check(route)
+	if got := r.run(route, "/bin/cat", "/home/user/background"); got != "told\n" {
+		t.Errorf("the process in the background left %q", got)
+	}
+	began = time.Now()
+	r.stopExecution(route) // nothing runs
+	if took := time.Since(began); took > stopGrace {
+		t.Errorf("the stop of an idle one took %s", took)
+	}
+	check(route)
 	r.remove(route)
 }
 

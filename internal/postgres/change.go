@@ -76,8 +76,14 @@ func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chan
 			return err
 		}
 	}
+	var grace *int32
+	if c.Desired == record.DesiredStopped {
+		millis := int32(c.Grace.Milliseconds())
+		grace = &millis
+	}
 	if err := q.Desire(ctx, db.DesireParams{
-		ID: box.ID, Desired: string(c.Desired), Execution: orNull(c.Execution.Route.Execution), DropLifetime: c.DropLifetime,
+		StopGraceMillis: grace,
+		ID:              box.ID, Desired: string(c.Desired), Execution: orNull(c.Execution.Route.Execution), DropLifetime: c.DropLifetime,
 	}); err != nil {
 		return fmt.Errorf("write what is desired: %w", err)
 	}

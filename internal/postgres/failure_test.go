@@ -205,7 +205,7 @@ var writes = []struct {
 		return err
 	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'deleted' AND s.revision = 2 AND o.kind = 'delete_sandbox'`},
 	{"stop sandbox", func(ctx context.Context, s *scene) error {
-		_, err := s.verbs.Stop(ctx, s.project, s.box.Route.Sandbox)
+		_, err := s.verbs.Stop(ctx, s.project, s.box.Route.Sandbox, time.Second)
 		return err
 	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'stopped' AND s.revision = 2 AND o.kind = 'stop_sandbox'`},
 	{"start sandbox", func(ctx context.Context, s *scene) error {

@@ -76,9 +76,9 @@ func TestStopAndStart(t *testing.T) {
 			t.Errorf("operation %+v, want %s", o, want)
 		}
 	}
-	stop := must(t)(s.verbs.Stop(t.Context(), s.project, id))
+	stop := must(t)(s.verbs.Stop(t.Context(), s.project, id, time.Second))
 	step("stop", space.StateStopping, map[uint64]record.Want{1: record.WantStopped})
-	if again := must(t)(s.verbs.Stop(t.Context(), s.project, id)); again != stop {
+	if again := must(t)(s.verbs.Stop(t.Context(), s.project, id, time.Second)); again != stop {
 		t.Errorf("a second stop is operation %s, want %s", again, stop)
 	}
 	if _, err := s.verbs.Start(t.Context(), s.project, id); space.CodeOf(err) != space.CodeConflict || !strings.Contains(err.Error(), stop) {
@@ -89,7 +89,7 @@ func TestStopAndStart(t *testing.T) {
 	}
 	ended(stop, record.OperationSucceeded)
 	step("stopped", space.StateStopped, map[uint64]record.Want{1: record.WantStopped})
-	if again := must(t)(s.verbs.Stop(t.Context(), s.project, id)); again != stop {
+	if again := must(t)(s.verbs.Stop(t.Context(), s.project, id, time.Second)); again != stop {
 		t.Errorf("stop of a stopped one is operation %s, want %s", again, stop)
 	}
 
@@ -192,7 +192,7 @@ func TestVerbsAtOnce(t *testing.T) {
 		made := map[string]bool{}
 		var wg sync.WaitGroup
 		for range 3 {
-			for _, verb := range []func(context.Context, string, string) (string, error){s.verbs.Stop, s.verbs.Start} {
+			for _, verb := range []func(context.Context, string, string) (string, error){stopNow(s.verbs), s.verbs.Start} {
 				wg.Go(func() {
 					o, err := verb(t.Context(), s.project, id)
 					if err != nil && space.CodeOf(err) != space.CodeConflict {
@@ -253,7 +253,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("made %d, refused %d, want %d and 9", made, refused, want)
 	}
 	stopped := s.box.Route.Sandbox
-	must(t)(s.verbs.Stop(t.Context(), s.project, stopped))
+	must(t)(s.verbs.Stop(t.Context(), s.project, stopped, time.Second))
 	s.observe(t, s.box.Route, space.ExecutionStopped)
 	if _, err := s.store.CreateSandbox(t.Context(), s.newSandbox(), fits); err != nil {
 		t.Errorf("a stopped one has its place still: %v", err)
@@ -347,7 +347,7 @@ func TestSecretsAreSealed(t *testing.T) {
 		if _, err := store.FileKey(t.Context(), id); err == nil {
 			t.Errorf("%s opens a signing key", name)
 		}
-		if _, err := sandboxes.New(store, nil, s.bell).Stop(t.Context(), s.project, id); err != nil {
+		if _, err := sandboxes.New(store, nil, s.bell).Stop(t.Context(), s.project, id, 0); err != nil {
 			t.Errorf("%s can't stop: %v", name, err)
 		}
 	}
@@ -416,4 +416,9 @@ func TestSandboxTokens(t *testing.T) {
 	if target, err = s.store.SandboxTokenTarget(t.Context(), kept.Hash, "ses_1"); err != nil || target.Session.ID != "" || target.Sandbox != id {
 		t.Errorf("another sandbox's session: %+v, %v", target, err)
 	}
+}
+
+// stopNow is the stop as a verb like the others.
+func stopNow(verbs *sandboxes.Sandboxes) func(context.Context, string, string) (string, error) {
+	return func(ctx context.Context, project, id string) (string, error) { return verbs.Stop(ctx, project, id, 0) }
 }

@@ -54,6 +54,6 @@ func wantedExecution(r db.NodeExecutionsRow) record.WantedExecution {
 	return record.WantedExecution{
 		Route:    route(r.Sandbox, r.ID, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
 		Template: r.Template, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), DiskOf: text(r.DiskOf),
-		Want: record.Want(r.Want), Recorded: observed(r.State), Cause: cause(r.Request, r.Traceparent),
+		Want: record.Want(r.Want), Grace: time.Duration(r.StopGraceMillis) * time.Millisecond, Recorded: observed(r.State), Cause: cause(r.Request, r.Traceparent),
 	}
 }

@@ -250,7 +250,7 @@ func TestStartsAreHeldToTheQuota(t *testing.T) {
 		n := r.newSandbox()
 		must(t)(r.store.CreateSandbox(t.Context(), n, roomy))
 		r.observe(t, n.Route, space.ExecutionRunning)
-		must(t)(r.verbs.Stop(t.Context(), r.project, n.Route.Sandbox))
+		must(t)(r.verbs.Stop(t.Context(), r.project, n.Route.Sandbox, 0))
 		made = append(made, n)
 	}
 	shape := s.tpl.Shape

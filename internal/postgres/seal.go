@@ -9,11 +9,12 @@ import (
 )
 
 // The contexts of sealed columns: each value opens in its own row and column only.
-func envContext(sandbox string) string          { return "sandboxes.env_sealed/" + sandbox }
-func fileKeyContext(sandbox string) string      { return "sandboxes.file_key_sealed/" + sandbox }
-func sessionContext(session string) string      { return "sessions.secret_sealed/" + session }
-func buildContext(template string) string       { return "templates.build_sealed/" + template }
-func templateEnvContext(template string) string { return "template_status.env_sealed/" + template }
+func envContext(sandbox string) string           { return "sandboxes.env_sealed/" + sandbox }
+func fileKeyContext(sandbox string) string       { return "sandboxes.file_key_sealed/" + sandbox }
+func sessionContext(session string) string       { return "sessions.secret_sealed/" + session }
+func buildContext(template string) string        { return "templates.build_sealed/" + template }
+func registryAuthContext(template string) string { return "templates.registry_auth_sealed/" + template }
+func templateEnvContext(template string) string  { return "template_status.env_sealed/" + template }
 
 var errNoKey = errors.New("the store has no encryption key")
 
@@ -102,6 +103,30 @@ func (s *Store) sealBuild(template string, build record.Build) ([]byte, error) {
 		return nil, err
 	}
 	return s.seal(b, buildContext(template))
+}
+
+// sealAuth seals a login; none is null.
+func (s *Store) sealAuth(template string, auth *record.RegistryAuth) ([]byte, error) {
+	if auth == nil {
+		return nil, nil
+	}
+	b, err := json.Marshal(auth)
+	if err != nil {
+		return nil, err
+	}
+	return s.seal(b, registryAuthContext(template))
+}
+
+func (s *Store) openAuth(template string, sealed []byte) (*record.RegistryAuth, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	b, err := s.open(sealed, registryAuthContext(template))
+	if err != nil {
+		return nil, err
+	}
+	out := new(record.RegistryAuth)
+	return out, json.Unmarshal(b, out)
 }
 
 func (s *Store) openBuild(template string, sealed []byte) (out record.Build, err error) {

@@ -76,7 +76,10 @@ func (s *Store) BuildOrder(ctx context.Context, template string) (record.BuildOr
 			out.Build.Source.Recipe = *r.Recipe
 			return nil
 		}
-		out.Build, err = s.openBuild(template, r.BuildSealed)
+		if out.Build, err = s.openBuild(template, r.BuildSealed); err != nil {
+			return err
+		}
+		out.Auth, err = s.openAuth(template, r.RegistryAuthSealed)
 		return err
 	})
 	return out, err

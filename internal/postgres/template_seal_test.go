@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,6 +83,42 @@ func TestBuildsAreSealed(t *testing.T) {
 		}
 		if _, _, err := store.DeleteTemplate(t.Context(), s.project, n.ID); err != nil {
 			t.Errorf("%s can't delete: %v", name, err)
+		}
+	}
+}
+
+// TestRegistryAuthIsDeletedWithTheBuild seals a login while its template is built, and finds nothing of it afterwards, however the build ended.
+func TestRegistryAuthIsDeletedWithTheBuild(t *testing.T) {
+	pool := pgtest.Pool(t)
+	s := newScene(t, pool)
+	stored := func(id string) (sealed []byte) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), "SELECT registry_auth_sealed FROM templates WHERE id = $1", id).Scan(&sealed); err != nil {
+			t.Fatal(err)
+		}
+		return sealed
+	}
+	for name, end := range map[string]func(id string){
+		"ready":  func(id string) { s.ready(t, id) },
+		"failed": func(id string) { s.failed(t, id) },
+		"deleted": func(id string) {
+			if _, _, err := s.store.DeleteTemplate(t.Context(), s.project, id); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		n := s.newTemplate(name)
+		n.Auth = &record.RegistryAuth{Username: "robot", Password: "canary"}
+		must(t)(s.store.BuildTemplate(t.Context(), n))
+		if got := stored(n.ID); got == nil || bytes.Contains(got, []byte("canary")) || bytes.Contains(got, []byte("robot")) {
+			t.Errorf("%s: stored is %q", name, got)
+		}
+		if got, err := s.store.BuildOrder(t.Context(), n.ID); err != nil || *got.Auth != *n.Auth {
+			t.Errorf("%s: the order has %v, %v", name, got.Auth, err)
+		}
+		end(n.ID)
+		if got := stored(n.ID); got != nil {
+			t.Errorf("%s: after the build there is %q", name, got)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func (s *Store) observeTemplate(ctx context.Context, q *db.Queries, t record.Tem
 	if err != nil || len(written) == 0 || t.Status.State == record.TemplateBuilding {
 		return nil, err
 	}
+	if err := q.DropRegistryAuth(ctx, t.ID); err != nil {
+		return nil, err
+	}
 	if written[0] {
 		if err := q.TakeName(ctx, t.ID); err != nil {
 			return nil, err

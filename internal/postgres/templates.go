@@ -26,12 +26,16 @@ func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operat
 	if err != nil {
 		return "", err
 	}
+	auth, err := s.sealAuth(n.ID, n.Auth)
+	if err != nil {
+		return "", err
+	}
 	err = s.write(ctx, "build template "+n.Name, func(ctx context.Context, q *db.Queries) error {
 		operation, err = claim(ctx, q, n.Project, n.Request, n.Operation)
 		if err != nil || operation != n.Operation {
 			return err
 		}
-		operation, err = ensureTemplate(ctx, q, n, build)
+		operation, err = ensureTemplate(ctx, q, n, sealed{build, auth})
 		if err != nil || n.Request.Key == "" || operation == n.Operation {
 			return err
 		}
@@ -40,8 +44,11 @@ func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operat
 	return operation, err
 }
 
+// sealed is what of a template is kept sealed.
+type sealed struct{ build, auth []byte }
+
 // ensureTemplate inserts the template unless the same one is there: then it returns that one's operation.
-func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, build []byte) (string, error) {
+func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, s sealed) (string, error) {
 	if err := q.LockName(ctx, db.LockNameParams{Project: n.Project, Name: n.Name}); err != nil {
 		return "", err
 	}
@@ -53,14 +60,14 @@ func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, bu
 		return "", err
 	}
 	if n.Build.NoCache {
-		return n.Operation, insertTemplate(ctx, q, n, content, build)
+		return n.Operation, insertTemplate(ctx, q, n, content, s)
 	}
 	newest, err := q.NewestVersion(ctx, db.NewestVersionParams{Project: n.Project, Name: n.Name})
 	switch {
 	case err == nil && bytes.Equal(newest.ContentHash, content):
 		return keepTemplate(ctx, q, n, newest)
 	case err == nil || errors.Is(err, pgx.ErrNoRows):
-		return n.Operation, insertTemplate(ctx, q, n, content, build)
+		return n.Operation, insertTemplate(ctx, q, n, content, s)
 	default:
 		return "", err
 	}
@@ -129,7 +136,7 @@ func wantTags(ctx context.Context, q *db.Queries, n record.NewTemplate, template
 	return checkTags(ctx, q, n.Project, n.Name)
 }
 
-func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, content, build []byte) error {
+func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, content []byte, s sealed) error {
 	count, err := q.CountTemplates(ctx, n.Project)
 	if err != nil {
 		return err
@@ -147,7 +154,7 @@ func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, co
 	if err := q.InsertTemplate(ctx, db.InsertTemplateParams{
 		ID: n.ID, Project: n.Project, Name: n.Name, Node: n.Node,
 		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes),
-		BuildSealed: build, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags),
+		BuildSealed: s.build, RegistryAuthSealed: s.auth, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags),
 	}); err != nil {
 		return err
 	}

@@ -612,6 +612,9 @@ type LiveSession struct {
 	Error *string `json:"error,omitempty"`
 	Id    string  `json:"id"`
 
+	// Lost Its machine is gone, and how it would have ended isn't known.
+	Lost *bool `json:"lost,omitempty"`
+
 	// OutputBytes Length of its log.
 	OutputBytes int64 `json:"output_bytes"`
 
@@ -622,8 +625,11 @@ type LiveSession struct {
 	Signal    *string          `json:"signal,omitempty"`
 	StartedAt *time.Time       `json:"started_at,omitempty"`
 	State     LiveSessionState `json:"state"`
-	Tty       bool             `json:"tty"`
-	User      *string          `json:"user,omitempty"`
+
+	// Stopped It ended while its sandbox was being stopped.
+	Stopped *bool   `json:"stopped,omitempty"`
+	Tty     bool    `json:"tty"`
+	User    *string `json:"user,omitempty"`
 }
 
 // LiveSessionState defines model for LiveSession.State.
@@ -784,6 +790,14 @@ type Quota struct {
 	MemoryMb  *int64 `json:"memory_mb,omitempty"`
 	Sandboxes *int   `json:"sandboxes,omitempty"`
 	Vcpus     *int   `json:"vcpus,omitempty"`
+}
+
+// RegistryAuth A login for the registry of `image`: `username` with `password`, or `token`, which the registry gets as a bearer token. It's used for this build, and
+// forgotten when the build has ended. It's no part of the template's content.
+type RegistryAuth struct {
+	Password *string `json:"password,omitempty"`
+	Token    *string `json:"token,omitempty"`
+	Username *string `json:"username,omitempty"`
 }
 
 // Role defines model for Role.
@@ -1054,6 +1068,10 @@ type TemplateCreate struct {
 	// Recipe Built in: a Debian with python, git and node, or a minimum for tests.
 	Recipe *TemplateCreateRecipe `json:"recipe,omitempty"`
 
+	// RegistryAuth A login for the registry of `image`: `username` with `password`, or `token`, which the registry gets as a bearer token. It's used for this build, and
+	// forgotten when the build has ended. It's no part of the template's content.
+	RegistryAuth *RegistryAuth `json:"registry_auth,omitempty"`
+
 	// Rootfs An upload that holds a root file system as a tar archive.
 	Rootfs *string `json:"rootfs,omitempty"`
 
@@ -1273,6 +1291,9 @@ type StartSandboxParams struct {
 type StopSandboxParams struct {
 	// Wait How long to hold the answer, for example `30s`; at most `300s`.
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Grace How long processes have between SIGTERM and SIGKILL, for example `30s`; at most `300s`, `0s` for no time. `10s` if it's absent.
+	Grace *string `form:"grace,omitempty" json:"grace,omitempty"`
 }
 
 // CreateSandboxTokenParams defines parameters for CreateSandboxToken.
@@ -1676,7 +1697,8 @@ type ClientInterface interface {
 
 	// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
 	//
-	// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+	// Every process gets SIGTERM, a terminal's also SIGHUP, and has until the end of `grace` to end by itself; what is left then is killed. The stop
+	// goes on at once when none is left. Then files are written out, and the machine ends. Stopping a stopped one answers with an operation that has ended.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
 	StopSandbox(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2437,7 +2459,8 @@ func (c *Client) StartSandbox(ctx context.Context, sandbox SandboxId, params *St
 
 // StopSandbox Stop a sandbox; its disk is kept, its memory isn't
 //
-// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+// Every process gets SIGTERM, a terminal's also SIGHUP, and has until the end of `grace` to end by itself; what is left then is killed. The stop
+// goes on at once when none is left. Then files are written out, and the machine ends. Stopping a stopped one answers with an operation that has ended.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
 func (c *Client) StopSandbox(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4245,6 +4268,18 @@ func NewStopSandboxRequest(server string, sandbox SandboxId, params *StopSandbox
 
 		}
 
+		if params.Grace != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grace", *params.Grace, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -5443,7 +5478,8 @@ type ClientWithResponsesInterface interface {
 
 	// StopSandboxWithResponse Stop a sandbox; its disk is kept, its memory isn't
 	//
-	// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+	// Every process gets SIGTERM, a terminal's also SIGHUP, and has until the end of `grace` to end by itself; what is left then is killed. The stop
+	// goes on at once when none is left. Then files are written out, and the machine ends. Stopping a stopped one answers with an operation that has ended.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8319,7 +8355,8 @@ func (c *ClientWithResponses) StartSandboxWithResponse(ctx context.Context, sand
 
 // StopSandboxWithResponse Stop a sandbox; its disk is kept, its memory isn't
 //
-// Files are written out before the machine ends. Stopping a stopped one answers with an operation that has ended.
+// Every process gets SIGTERM, a terminal's also SIGHUP, and has until the end of `grace` to end by itself; what is left then is killed. The stop
+// goes on at once when none is left. Then files are written out, and the machine ends. Stopping a stopped one answers with an operation that has ended.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -11305,6 +11342,19 @@ func (siw *ServerInterfaceWrapper) StopSandbox(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "grace" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "grace", r.URL.Query(), &params.Grace, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "grace"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "grace", Err: err})
 		}
 		return
 	}

@@ -22,7 +22,23 @@ func (a *Access) ResolveToken(ctx context.Context, token, sandbox string) (recor
 	return a.running(ctx, b.Project, sandbox)
 }
 
-// ResolveFileURL does the same for a signed URL.
+// ResolveKept does the same for who reads what the sandbox has kept of its sessions: it needn't run, and isn't waited for.
+func (a *Access) ResolveKept(ctx context.Context, token, sandbox string) (record.Sandbox, error) {
+	b, err := a.Bearer(ctx, token, sandbox)
+	if err != nil {
+		return record.Sandbox{}, err
+	}
+	box, err := a.sandboxes.Get(ctx, b.Project, sandbox)
+	if err != nil {
+		return record.Sandbox{}, err
+	}
+	if s := sandboxes.State(box); s == space.StateDeleting || s == space.StateDeleted {
+		return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox is deleted")
+	}
+	return box, nil
+}
+
+// ResolveFileURL does what ResolveToken does for a signed URL.
 func (a *Access) ResolveFileURL(ctx context.Context, sandbox string, u FileURL) (record.Sandbox, error) {
 	if space.CheckID(space.PrefixSandbox, sandbox) != nil {
 		return record.Sandbox{}, space.Errorf(space.CodeUnauthenticated, "the URL names no sandbox")

@@ -86,14 +86,18 @@ func TestSessionsEndWithTheirExecution(t *testing.T) {
 	}
 	r.node.end(lost.Id, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "the VMM was killed"))
 	r.state(t, lost.Id, gen.SandboxStateLost)
-	if err := resolve(lost.Id); space.CodeOf(err) != space.CodeExecutionLost || !strings.Contains(err.Error(), "the VMM was killed") {
-		t.Errorf("lost: %v", err)
+	if target, err := r.sessions.Resolve(t.Context(), made[lost.Id].Attachment.Token, made[lost.Id].Session.Id); err != nil || !target.Kept {
+		t.Errorf("of a lost one: %+v, %v", target, err)
 	}
+	unused := r.do(t, "POST", "/v1/sandboxes/"+lost.Id+"/sessions", `{"shell":"true"}`)
+	unused.code(t, space.CodeExecutionLost)
 	r.do(t, "DELETE", "/v1/sandboxes/"+deleted.Id+"?wait=30s", nil).want(t, 200)
 	wantCode(t, resolve(deleted.Id), space.CodeExecutionLost)
 	r.sql(t, `WITH e AS (INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid) VALUES ($1, $2, 2, 'node', $3, '') RETURNING id)
 		UPDATE sandboxes SET execution = e.id FROM e WHERE sandboxes.id = $2`, space.NewID(space.PrefixExecution), moved.Id, nodeName)
-	wantCode(t, resolve(moved.Id), space.CodeSessionLost)
+	if target, err := r.sessions.Resolve(t.Context(), made[moved.Id].Attachment.Token, made[moved.Id].Session.Id); err != nil || !target.Kept {
+		t.Errorf("of an earlier execution: %+v, %v", target, err)
+	}
 }
 
 // TestAttachWaitsForTheSandbox attaches while the sandbox is being created: it's opened as soon as it runs.

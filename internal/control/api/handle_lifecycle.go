@@ -57,7 +57,13 @@ func (h handlers) verb(ctx context.Context, sandbox string, waits *string, begin
 
 // StopSandbox starts the stop of a sandbox, and waits for it if asked to.
 func (h handlers) StopSandbox(ctx context.Context, r gen.StopSandboxRequestObject) (gen.StopSandboxResponseObject, error) {
-	out, ended, err := h.verb(ctx, r.Sandbox, r.Params.Wait, h.Sandboxes.Stop)
+	grace, err := readGrace(r.Params.Grace)
+	if err != nil {
+		return nil, err
+	}
+	out, ended, err := h.verb(ctx, r.Sandbox, r.Params.Wait, func(ctx context.Context, project, id string) (string, error) {
+		return h.Sandboxes.Stop(ctx, project, id, grace)
+	})
 	switch {
 	case err != nil:
 		return nil, err

@@ -16,7 +16,9 @@ func (h handlers) CreateTemplate(ctx context.Context, r gen.CreateTemplateReques
 	if err != nil {
 		return nil, err
 	}
-	request, err := readRequest(r.Params.IdempotencyKey, "createTemplate", "", r.Body)
+	body := *r.Body
+	body.RegistryAuth = nil // what's remembered of a request has nothing of a login, not even in a hash
+	request, err := readRequest(r.Params.IdempotencyKey, "createTemplate", "", &body)
 	if err != nil {
 		return nil, err
 	}

@@ -48,12 +48,25 @@ func readWait(s *string) (time.Duration, error) {
 	if s == nil {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(*s)
+	return readTime("wait", *s, operations.MaxWait)
+}
+
+// readGrace reads ?grace=; absent is what a stop gives without being told.
+func readGrace(s *string) (time.Duration, error) {
+	if s == nil {
+		return sandboxes.DefaultGrace, nil
+	}
+	return readTime("grace", *s, sandboxes.MaxGrace)
+}
+
+// readTime reads how long something may take.
+func readTime(field, s string, most time.Duration) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
 	switch {
-	case err == nil && d > operations.MaxWait:
-		return 0, space.FieldErrorf("wait", "is %s: at most %.0fs are allowed", space.Clip(*s), operations.MaxWait.Seconds())
-	case err != nil || !waitRE.MatchString(*s):
-		return 0, space.FieldErrorf("wait", "%q is not a wait: a whole number with ms, s or m, for example 30s; at most %.0fs are allowed", space.Clip(*s), operations.MaxWait.Seconds())
+	case err == nil && d > most:
+		return 0, space.FieldErrorf(field, "is %s: at most %.0fs are allowed", space.Clip(s), most.Seconds())
+	case err != nil || !waitRE.MatchString(s):
+		return 0, space.FieldErrorf(field, "%q is not a time: a whole number with ms, s or m, for example 30s; at most %.0fs are allowed", space.Clip(s), most.Seconds())
 	}
 	return d, nil
 }

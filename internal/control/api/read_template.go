@@ -13,6 +13,9 @@ func readTemplate(b *gen.TemplateCreate) templates.Create {
 		StartCommand: given(b.StartCommand), ReadyCheck: given(b.ReadyCheck), Env: given(b.Env), User: given(b.User), Workdir: given(b.Workdir),
 		VCPUs: b.Vcpus, MemoryMiB: b.MemoryMb, DiskMiB: b.DiskMb, NoCache: given(b.NoCache),
 	}
+	if a := b.RegistryAuth; a != nil {
+		out.RegistryAuth = &record.RegistryAuth{Username: given(a.Username), Password: given(a.Password), Token: given(a.Token)}
+	}
 	if b.Recipe != nil {
 		recipe := string(*b.Recipe)
 		out.Recipe = &recipe

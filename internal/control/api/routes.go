@@ -45,7 +45,7 @@ var routes = map[string]route{
 	"PATCH /v1/sandboxes/{sandbox}": {
 		needs: space.PermissionWriteSandboxes, body: func() any { return new(gen.SandboxUpdate) }, limit: maxSandboxBody,
 	},
-	"POST /v1/sandboxes/{sandbox}/stop":  {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/stop":  {needs: space.PermissionWriteSandboxes, query: []string{"wait", "grace"}},
 	"POST /v1/sandboxes/{sandbox}/start": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
 	"GET /v1/sandboxes/{sandbox}/tokens": {needs: space.PermissionReadSandboxes},
 	"POST /v1/sandboxes/{sandbox}/tokens": {

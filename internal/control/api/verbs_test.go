@@ -53,15 +53,21 @@ func TestStopAndStart(t *testing.T) {
 	if again := r.verb(t, box.Id, "stop"); again.Id != stop.Id {
 		t.Errorf("stop of a stopped one is operation %s, want %s", again.Id, stop.Id)
 	}
-	for name, x := range map[string]struct {
-		of   gen.SessionCreated
-		want space.Code
-	}{"begun": {session, space.CodeSessionLost}, "not begun": {unused, space.CodeConflict}} {
-		_, err := r.sessions.Resolve(t.Context(), x.of.Attachment.Token, x.of.Session.Id)
-		if wantCode(t, err, x.want); err != nil && !strings.Contains(err.Error(), "stopped") {
-			t.Errorf("%s: %v", name, err)
+	kept := func(execution string) {
+		t.Helper()
+		target, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id)
+		if err != nil || !target.Kept || target.Execution.Route.Execution != execution {
+			t.Errorf("of a session that ended with its execution: %+v, %v", target, err)
 		}
+		_, err = r.sessions.ResolveStarted(t.Context(), session.Attachment.Token, session.Session.Id)
+		wantCode(t, err, space.CodeConflict)
+		r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions/"+session.Session.Id+"/attachments", nil).want(t, 201)
 	}
+	kept(box.Execution.Id)
+	if _, err := r.sessions.Resolve(t.Context(), unused.Attachment.Token, unused.Session.Id); space.CodeOf(err) != space.CodeConflict || !strings.Contains(err.Error(), "stopped") {
+		t.Errorf("of one that hasn't begun: %v", err)
+	}
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions/"+unused.Session.Id+"/attachments", nil).code(t, space.CodeConflict)
 	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions", `{"shell":"true"}`).code(t, space.CodeConflict)
 	r.do(t, "GET", "/v1/sandboxes/"+box.Id+"/metrics", nil).code(t, space.CodeConflict)
 
@@ -73,8 +79,7 @@ func TestStopAndStart(t *testing.T) {
 	if again := r.verb(t, box.Id, "start"); again.Id != start.Id {
 		t.Errorf("start of a running one is operation %s, want %s", again.Id, start.Id)
 	}
-	_, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id)
-	wantCode(t, err, space.CodeSessionLost)
+	kept(now.Execution.Id)
 	if target, err := r.sessions.Resolve(t.Context(), unused.Attachment.Token, unused.Session.Id); err != nil || target.Execution.Route.Execution != now.Execution.Id {
 		t.Errorf("a session that hadn't begun: %+v, %v", target, err)
 	}

@@ -28,6 +28,7 @@ const maxMessage = 4 << 20
 type Access interface {
 	ResolveToken(ctx context.Context, token, sandbox string) (record.Sandbox, error)
 	ResolveFileURL(ctx context.Context, sandbox string, u access.FileURL) (record.Sandbox, error)
+	ResolveKept(ctx context.Context, token, sandbox string) (record.Sandbox, error)
 }
 
 // Sessions knows where sessions run.
@@ -101,6 +102,8 @@ func (s *Service) resolve(ctx context.Context, m *controlv1.ResolveSandboxReques
 		return s.parts.Access.ResolveFileURL(ctx, m.Sandbox, access.FileURL{
 			Path: u.Path, Operation: u.Operation, User: u.User, Expires: u.ExpiresUnix, Signature: u.Signature,
 		})
+	case m.Kept:
+		return s.parts.Access.ResolveKept(ctx, m.Token, m.Sandbox)
 	default:
 		return s.parts.Access.ResolveToken(ctx, m.Token, m.Sandbox)
 	}

@@ -116,7 +116,7 @@ func (d *decision) afterEnd(w record.WantedExecution, r ExecutionReport) {
 // quieten ends the machine of an execution of which only the disk is wanted, if there is one.
 func (d *decision) quieten(w record.WantedExecution, r ExecutionReport) {
 	if !ended(r.State) {
-		d.order(Order{Kind: StopExecution, Route: w.Route, Cause: w.Cause}, true)
+		d.order(Order{Kind: StopExecution, Route: w.Route, Grace: w.Grace, Cause: w.Cause}, true)
 	}
 }
 

@@ -130,7 +130,7 @@ func writeWhat(o Order, builds map[string]record.BuildOrder) *controlv1.Order {
 			Route: peer.RouteMessage(o.Route), Template: o.Template, Shape: writeShape(o.Shape), DiskOf: o.DiskOf,
 		}}}
 	case StopExecution:
-		return &controlv1.Order{Order: &controlv1.Order_StopExecution{StopExecution: &controlv1.StopExecution{Route: peer.RouteMessage(o.Route)}}}
+		return &controlv1.Order{Order: &controlv1.Order_StopExecution{StopExecution: &controlv1.StopExecution{Route: peer.RouteMessage(o.Route), Grace: durationpb.New(o.Grace)}}}
 	case RemoveExecution:
 		return &controlv1.Order{Order: &controlv1.Order_RemoveExecution{RemoveExecution: &controlv1.RemoveExecution{Route: peer.RouteMessage(o.Route)}}}
 	case RemoveTemplate:

@@ -99,6 +99,9 @@ func writeBuild(b record.BuildOrder) *controlv1.Order {
 		Template: b.Template, Recipe: b.Build.Source.Recipe, Shape: writeShape(b.Shape), Source: writeSource(b.Build.Source),
 		StartCommand: b.Build.StartCommand, ReadyCheck: b.Build.ReadyCheck, Defaults: writeDefaults(b.Build.Defaults), NoCache: b.Build.NoCache,
 	}
+	if a := b.Auth; a != nil {
+		out.RegistryAuth = &controlv1.RegistryAuth{Username: a.Username, Password: a.Password, Token: a.Token}
+	}
 	for _, s := range b.Build.Steps {
 		out.Steps = append(out.Steps, writeStep(s))
 	}

@@ -37,6 +37,7 @@ type Order struct {
 	Route    space.Route     // of an execution
 	Template string          // tpl_…, of a template or of an execution to be
 	Shape    record.Shape    // of an execution
+	Grace    time.Duration   // of an execution to be stopped
 	DiskOf   string          // exe_…, of an execution to be: from whose disk it boots
 	Cause    telemetry.Cause // what asked for it, if that is known
 }

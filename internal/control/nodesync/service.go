@@ -121,9 +121,11 @@ func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[cont
 	if err != nil {
 		return nil, refuse("resolve an attachment of session "+space.Clip(r.Msg.Session), err)
 	}
-	return connect.NewResponse(&controlv1.ResolveAttachmentResponse{
-		Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID, Spec: writeSpec(t.Session.Spec),
-	}), nil
+	out := &controlv1.ResolveAttachmentResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID}
+	if !t.Kept {
+		out.Spec = writeSpec(t.Session.Spec)
+	}
+	return connect.NewResponse(out), nil
 }
 
 // refuse writes an error for the wire; one without a code has its chain in the operator's log only.

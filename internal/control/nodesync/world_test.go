@@ -369,8 +369,10 @@ func TestWorld(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"create": func(*rapid.T) { w.create() },
 			"delete": verb(w.verbs.Delete),
-			"stop":   verb(w.verbs.Stop),
-			"start":  verb(w.verbs.Start),
+			"stop": verb(func(ctx context.Context, project, id string) (string, error) {
+				return w.verbs.Stop(ctx, project, id, sandboxes.DefaultGrace)
+			}),
+			"start": verb(w.verbs.Start),
 			"synchronize": func(t *rapid.T) {
 				w.stale = w.report(true)
 				w.exchange(t, w.stale, rapid.Bool().Draw(t, "heard"))

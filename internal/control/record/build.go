@@ -18,7 +18,21 @@ type BuildOrder struct {
 	Template string // tpl_…
 	Shape    Shape
 	Build    Build
+	Auth     *RegistryAuth // for the registry of its image; nil: none
 }
+
+// RegistryAuth is a login for a registry: a name with its password, or a token.
+type RegistryAuth struct {
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
+	Token    string `json:"token,omitempty"`
+}
+
+// String keeps it out of logs.
+func (RegistryAuth) String() string { return "(a registry's login)" }
+
+// GoString keeps it out of logs, too.
+func (a RegistryAuth) GoString() string { return a.String() }
 
 // Source is what a template's file system is made of. Exactly one of its fields is set.
 type Source struct {

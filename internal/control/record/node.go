@@ -45,6 +45,7 @@ type WantedExecution struct {
 	Shape    Shape
 	DiskOf   string // the execution from whose disk it boots; empty: it's made from the template
 	Want     Want
+	Grace    time.Duration        // of a stop
 	Recorded space.ExecutionState // the newest observation that was written
 	Cause    telemetry.Cause      // what asked for it last: that of the sandbox's newest operation
 }

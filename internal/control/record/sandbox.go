@@ -93,6 +93,8 @@ type Change struct {
 	Execution Execution
 	// Supersede ends the operation that runs, with this error.
 	Supersede *space.Error
+	// Grace is what a stop gives processes between SIGTERM and SIGKILL.
+	Grace time.Duration
 	// DropLifetime ends the lifetime.
 	DropLifetime bool
 }

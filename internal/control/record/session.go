@@ -58,6 +58,7 @@ type Target struct {
 	Execution Execution // the sandbox's current one
 	Expired   bool
 	Revoked   bool
+	Kept      bool // the session has ended with its execution: what the sandbox has kept of it is read, by the current one's route
 }
 
 // SandboxToken is an issued sandbox token, without the secret.

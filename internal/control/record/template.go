@@ -66,6 +66,7 @@ type NewTemplate struct {
 	Node      string
 	Shape     Shape
 	Build     Build
+	Auth      *RegistryAuth                                     // for the time of the build; nil: none
 	Content   func(uploads map[string]string) ([32]byte, error) // the hash of what decides about its content, given the uploads' digests
 	Source    string                                            // for people
 	Request   Request

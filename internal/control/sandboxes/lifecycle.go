@@ -10,10 +10,21 @@ import (
 	"github.com/space-platform/space/internal/control/wake"
 )
 
+// What a stop gives processes between SIGTERM and SIGKILL.
+const (
+	DefaultGrace = 10 * time.Second // as `docker stop` does
+	MaxGrace     = 5 * time.Minute
+)
+
 // Stop writes that a sandbox's machine is to end and its disk to be kept, and returns the operation; of one that is being stopped or is
-// stopped, the operation that did it. Conflict if it doesn't run or another operation is under way.
-func (s *Sandboxes) Stop(ctx context.Context, project, id string) (operation string, err error) {
-	return s.change(ctx, project, id, stop)
+// stopped, the operation that did it. The processes have a grace between SIGTERM and SIGKILL, of the stop that was first. Conflict if it doesn't run or another operation is under way.
+func (s *Sandboxes) Stop(ctx context.Context, project, id string, grace time.Duration) (operation string, err error) {
+	if grace < 0 || grace > MaxGrace {
+		return "", space.FieldErrorf("grace", "is %s: at most %.0fs are allowed", grace, MaxGrace.Seconds())
+	}
+	return s.change(ctx, project, id, func(now record.Situation, operation string) (record.Change, error) {
+		return stop(now, operation, grace)
+	})
 }
 
 // Start writes that a stopped or lost sandbox is to run from its disk, in a new execution, and returns the operation; of one that is being

@@ -14,7 +14,7 @@ import (
 // second one finds the first one's operation running.
 
 // stop decides about a stop whose operation would have that id.
-func stop(now record.Situation, operation string) (record.Change, error) {
+func stop(now record.Situation, operation string, grace time.Duration) (record.Change, error) {
 	state := State(now.Sandbox)
 	switch same, err := underWay(now, record.StopSandbox); {
 	case same.Same != "" || err != nil:
@@ -24,7 +24,7 @@ func stop(now record.Situation, operation string) (record.Change, error) {
 	case !state.CanBecome(space.StateStopping):
 		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs can be stopped", state)
 	}
-	return record.Change{Kind: record.StopSandbox, Operation: operation, Desired: record.DesiredStopped}, nil
+	return record.Change{Kind: record.StopSandbox, Operation: operation, Desired: record.DesiredStopped, Grace: grace}, nil
 }
 
 // start decides about a start at a time, whose operation and execution would have those ids.
@@ -89,7 +89,7 @@ func expire(now record.Situation, operation string, found record.Lifetime, at ti
 	case l.OnExpiry == record.ExpiryDelete:
 		return remove(now, operation)
 	}
-	c, err := stop(now, operation)
+	c, err := stop(now, operation, DefaultGrace)
 	c.DropLifetime = true
 	return c, err
 }

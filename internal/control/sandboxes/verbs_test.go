@@ -52,7 +52,7 @@ func anySituation(t *rapid.T) record.Situation {
 // TestVerbs holds every decision to the rules that must hold whatever else is so.
 func TestVerbs(t *testing.T) {
 	verbs := map[record.OperationKind]func(record.Situation) (record.Change, error){
-		record.StopSandbox:   func(s record.Situation) (record.Change, error) { return stop(s, "op_new") },
+		record.StopSandbox:   func(s record.Situation) (record.Change, error) { return stop(s, "op_new", DefaultGrace) },
 		record.StartSandbox:  func(s record.Situation) (record.Change, error) { return start(s, "op_new", "exe_3", now) },
 		record.DeleteSandbox: func(s record.Situation) (record.Change, error) { return remove(s, "op_new") },
 	}
@@ -125,11 +125,11 @@ func TestExpiry(t *testing.T) {
 		want  record.Change
 		err   error
 	}{
-		{name: "stop", has: &passed, found: passed, want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, DropLifetime: true}},
+		{name: "stop", has: &passed, found: passed, want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, Grace: DefaultGrace, DropLifetime: true}},
 		{name: "removed meanwhile", found: passed, err: errNotDue},
 		{name: "extended meanwhile", has: &record.Lifetime{Deadline: now.Add(time.Second), OnExpiry: record.ExpiryStop}, found: passed, err: errNotDue},
 		{name: "shortened meanwhile", has: &record.Lifetime{Deadline: now.Add(-time.Hour), OnExpiry: record.ExpiryStop}, found: passed,
-			want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, DropLifetime: true}},
+			want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, Grace: DefaultGrace, DropLifetime: true}},
 		{name: "another action meanwhile", has: &record.Lifetime{Deadline: passed.Deadline, OnExpiry: record.ExpiryDelete}, found: passed, err: errNotDue},
 	} {
 		box := runs

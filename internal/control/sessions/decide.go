@@ -12,6 +12,7 @@ const (
 	stepOpen step = iota + 1 // the session runs, or may start, in the sandbox's current execution
 	stepFix                  // the same, but the session must be fixed to that execution first
 	stepWait                 // the sandbox doesn't run yet
+	stepRead                 // the session has ended with its execution: what is kept of it is read
 )
 
 // decide says what an attach to session with a token does, given what the token opens. It's pure; the errors are final.
@@ -23,10 +24,10 @@ func decide(t record.Target, session string) (step, error) {
 		return 0, space.Errorf(space.CodeForbidden, "the token doesn't open this session")
 	case t.Expired:
 		return 0, space.Errorf(space.CodeTokenExpired, "the token has expired: create another one")
-	case t.Session.Execution != "" && t.Session.Execution != t.Execution.Route.Execution:
-		return 0, space.Errorf(space.CodeSessionLost, "the session's execution is gone; the sandbox runs in another one: create a new session")
 	case t.Desired == record.DesiredDeleted:
 		return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s is deleted", t.Sandbox)
+	case t.Session.Execution != "" && t.Session.Execution != t.Execution.Route.Execution && t.Execution.Observed != space.ExecutionGone:
+		return stepRead, nil
 	}
 	return decideRunning(t)
 }
@@ -45,9 +46,12 @@ func decideRunning(t record.Target) (step, error) {
 		return stepFix, nil
 	case space.ExecutionPending:
 		return stepWait, nil
-	case space.ExecutionStopped:
-		if begun {
-			return 0, space.Errorf(space.CodeSessionLost, "the session ended when its sandbox was stopped: start the sandbox and create a new session")
+	case space.ExecutionStopped, space.ExecutionLost:
+		switch {
+		case begun:
+			return stepRead, nil
+		case t.Execution.Observed == space.ExecutionLost:
+			return 0, lost(t)
 		}
 		return 0, space.Errorf(space.CodeConflict, "the sandbox is stopped: start it, and attach then")
 	case space.ExecutionFailed:
@@ -55,7 +59,11 @@ func decideRunning(t record.Target) (step, error) {
 			return 0, space.Errorf(space.CodeConflict, "the sandbox couldn't be started from its disk: %s", reason(t.Execution))
 		}
 	}
-	return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s has no machine any more: %s", t.Sandbox, reason(t.Execution))
+	return 0, lost(t)
+}
+
+func lost(t record.Target) error {
+	return space.Errorf(space.CodeExecutionLost, "sandbox %s has no machine any more: %s", t.Sandbox, reason(t.Execution))
 }
 
 func reason(e record.Execution) string {

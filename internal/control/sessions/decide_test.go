@@ -41,7 +41,7 @@ func TestDecide(t *testing.T) {
 			{"opens what runs, to its last moment", here && same && observed == space.ExecutionRunning, next == stepOpen},
 			{"begins nothing in what is to stop", here && unfixed && wanted && observed == space.ExecutionRunning, next == stepFix},
 			{"waits", here && observed == space.ExecutionPending, next == stepWait},
-			{"a stop has ended what had begun", here && same && observed == space.ExecutionStopped || fresh && !unfixed && !same, space.CodeOf(err) == space.CodeSessionLost},
+			{"reads what ended with its execution", fresh && stays && (same && (observed == space.ExecutionStopped || observed == space.ExecutionLost) || !unfixed && !same && observed != space.ExecutionGone), next == stepRead},
 			{"what hasn't begun can after a start", here && (unfixed && (observed == space.ExecutionStopped || observed == space.ExecutionRunning && !wanted) || observed == space.ExecutionFailed && target.Execution.DiskOf != ""),
 				space.CodeOf(err) == space.CodeConflict},
 			{"another session's token is refused", !target.Revoked && target.Session.ID != "ses_1", space.CodeOf(err) == space.CodeForbidden},

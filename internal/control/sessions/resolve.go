@@ -14,17 +14,18 @@ const startWait = 4 * time.Second
 
 // Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
 // its sandbox. The first resolution fixes the session to that execution. A sandbox that is being created or started is waited for, at most
-// startWait.
+// startWait. Of a session whose execution is over the target is what is kept of it.
 //
-// Errors: unauthenticated, forbidden (the token opens another session), token_expired, session_lost, execution_lost, conflict (the sandbox
-// doesn't run), unavailable.
+// Errors: unauthenticated, forbidden (the token opens another session), token_expired, execution_lost, conflict (the sandbox doesn't run),
+// unavailable.
 func (s *Sessions) Resolve(ctx context.Context, token, session string) (record.Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	return s.resolve(ctx, token, session, true)
 }
 
-// ResolveStarted does the same for a session that was started, and starts none: conflict if it was never attached to.
+// ResolveStarted does the same for who tells a session something that was started, and starts none: conflict if it was never attached to, or has
+// ended with its execution.
 func (s *Sessions) ResolveStarted(ctx context.Context, token, session string) (record.Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
@@ -43,6 +44,11 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 		switch {
 		case err != nil || next == stepOpen:
 			return t, err
+		case next == stepRead && !mayStart:
+			return t, space.Errorf(space.CodeConflict, "the session has ended")
+		case next == stepRead:
+			t.Kept = true
+			return t, nil
 		case next == stepFix && !mayStart:
 			return t, space.Errorf(space.CodeConflict, "the session hasn't been started: its first attach starts it")
 		case next == stepFix:

@@ -159,11 +159,12 @@ func (s *Sessions) Get(ctx context.Context, project, sandbox, id string) (record
 
 // Attach issues another token of a session, unless it would open nothing.
 func (s *Sessions) Attach(ctx context.Context, project, sandbox, id string) (Attachment, error) {
-	if _, err := s.Get(ctx, project, sandbox, id); err != nil {
+	session, err := s.Get(ctx, project, sandbox, id)
+	if err != nil {
 		return Attachment{}, err
 	}
 	box, err := s.sandboxes.Get(ctx, project, sandbox)
-	if err == nil {
+	if err == nil && (session.Execution == "" || box.Desired == record.DesiredDeleted) { // else what is kept of it can be read
 		err = checkSandbox(box)
 	}
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/name"
 
@@ -14,7 +16,11 @@ import (
 
 // The limits of a build, as openapi.yaml states them.
 const (
-	maxImage     = 512
+	maxImage = 512
+
+	maxAuthName   = 255
+	maxAuthSecret = 8192
+
 	maxPackages  = 512
 	maxSteps     = 256
 	maxOwner     = 64
@@ -34,7 +40,7 @@ var (
 
 // Check refuses a request that is wrong whatever the state of the platform; the error names the field and its limit.
 func (c Create) Check() error {
-	for _, check := range []func() error{c.checkSource, c.checkNames, c.checkSteps, c.checkProgram, c.checkShape} {
+	for _, check := range []func() error{c.checkSource, c.checkAuth, c.checkNames, c.checkSteps, c.checkProgram, c.checkShape} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -85,6 +91,34 @@ func (c Create) checkSource() error {
 	default:
 		return space.FieldErrorf(given[1], "%s and %s are both given: exactly one source is allowed", given[0], given[1])
 	}
+}
+
+// checkAuth checks a login, of which no error repeats anything.
+func (c Create) checkAuth() error {
+	a := c.RegistryAuth
+	if a == nil {
+		return nil
+	}
+	switch {
+	case c.Image == nil:
+		return space.FieldErrorf("registry_auth", "is of use with image only")
+	case (a.Token != "") == (a.Username != "" || a.Password != ""):
+		return space.FieldErrorf("registry_auth", "either token, or username with password, is needed")
+	case a.Token == "" && (a.Username == "" || a.Password == ""):
+		return space.FieldErrorf("registry_auth", "username and password are both needed")
+	}
+	for _, x := range []struct {
+		field, value string
+		most         int
+	}{{"username", a.Username, maxAuthName}, {"password", a.Password, maxAuthSecret}, {"token", a.Token, maxAuthSecret}} {
+		if len(x.value) > x.most {
+			return space.FieldErrorf("registry_auth."+x.field, "has %d bytes: at most %d are allowed", len(x.value), x.most)
+		}
+		if strings.ContainsFunc(x.value, unicode.IsControl) {
+			return space.FieldErrorf("registry_auth."+x.field, "has a control character")
+		}
+	}
+	return nil
 }
 
 func checkRecipe(s string) error {

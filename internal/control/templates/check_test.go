@@ -158,3 +158,37 @@ func TestShape(t *testing.T) {
 		t.Errorf("a disk smaller than the base's: %v", err)
 	}
 }
+
+func TestRegistryAuthIsChecked(t *testing.T) {
+	image, recipe, name := "registry.example/a:1", "mini", "a"
+	for what, x := range map[string]struct {
+		auth  record.RegistryAuth
+		image bool
+		field string
+	}{
+		"a password":          {record.RegistryAuth{Username: "robot", Password: "canary"}, true, ""},
+		"a token":             {record.RegistryAuth{Token: "canary"}, true, ""},
+		"without an image":    {record.RegistryAuth{Token: "canary"}, false, "registry_auth"},
+		"nothing":             {record.RegistryAuth{}, true, "registry_auth"},
+		"both":                {record.RegistryAuth{Username: "robot", Password: "canary", Token: "canary"}, true, "registry_auth"},
+		"a name alone":        {record.RegistryAuth{Username: "canary"}, true, "registry_auth"},
+		"a long password":     {record.RegistryAuth{Username: "robot", Password: strings.Repeat("canary", 2000)}, true, "registry_auth.password"},
+		"a token with a line": {record.RegistryAuth{Token: "canary\r\nHost: x"}, true, "registry_auth.token"},
+	} {
+		c := Create{Name: &name, Image: &image, RegistryAuth: &x.auth}
+		if !x.image {
+			c.Image, c.Recipe = nil, &recipe
+		}
+		var e *space.Error
+		err := c.Check()
+		if x.field == "" && err == nil {
+			continue
+		}
+		if !errors.As(err, &e) || e.Field != x.field || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v, want %s", what, err, x.field)
+		}
+	}
+	if text := fmt.Sprintf("%v %+v %#v", record.RegistryAuth{Token: "canary"}, &record.RegistryAuth{Token: "canary"}, record.RegistryAuth{Token: "canary"}); strings.Contains(text, "canary") {
+		t.Errorf("it's printed: %s", text)
+	}
+}

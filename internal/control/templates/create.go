@@ -18,6 +18,7 @@ type Create struct {
 	Rootfs   *string // an upload
 	Template *string // a reference
 
+	RegistryAuth *record.RegistryAuth // for the registry of Image
 	Steps        []Step
 	StartCommand string
 	ReadyCheck   string

@@ -12,16 +12,16 @@ import (
 const timeoutGrace = 2 * time.Second
 
 // follow serves the streams until the command has ended and its output is in the log, and records the exit.
-func (s *Session) follow(p streams, c *Child, timeout time.Duration, lingering chan struct{}) {
+func (s *Session) follow(p streams, c *Child, timeout time.Duration, t *Table) {
 	if p.stdin != nil {
 		go s.stdin.feed(p.input(), s.ended)
 	}
-	pumps := []*pump{s.startPump(Stdout, p.stdout, lingering)}
+	pumps := []*pump{s.startPump(Stdout, p.stdout, t.lingering)}
 	if p.stderr != nil {
-		pumps = append(pumps, s.startPump(Stderr, p.stderr, lingering))
+		pumps = append(pumps, s.startPump(Stderr, p.stderr, t.lingering))
 	}
 	status, timedOut := await(c, timeout)
-	at := time.Now()
+	at, stopped := time.Now(), t.stopping.Load()
 	close(s.ended)
 	p.stopInput()
 	grace := time.AfterFunc(exitGrace, func() {
@@ -34,7 +34,7 @@ func (s *Session) follow(p streams, c *Child, timeout time.Duration, lingering c
 	}
 	grace.Stop()
 	s.exit = exitOf(status)
-	s.exit.At, s.exit.TimedOut = at, timedOut
+	s.exit.At, s.exit.TimedOut, s.exit.Stopped = at, timedOut, stopped
 	s.log.close(func(length uint64) { s.exit.Offset = length })
 }
 

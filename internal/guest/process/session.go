@@ -34,6 +34,7 @@ type Exit struct {
 	SignalName string         // SIGKILL
 	Err        error          // why it couldn't be started, with Code 126 or 127
 	TimedOut   bool           // its timeout ended it
+	Stopped    bool           // it ended while all processes were being ended
 	Offset     uint64         // length of the log
 	At         time.Time
 }

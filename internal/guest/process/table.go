@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/space-platform/space/internal/guest/account"
@@ -28,6 +29,7 @@ type Table struct {
 	accounts  account.Files
 	attr      Attributes
 	lingering chan struct{}
+	stopping  atomic.Bool // what ends from now on was ended by Terminate
 
 	mu       sync.Mutex
 	sessions map[string]*Session
@@ -40,6 +42,8 @@ type Attributes struct {
 	Cgroup *os.File
 	// DieWithParent kills a command when this program dies, however it does: for programs that aren't a machine's first process.
 	DieWithParent bool
+	// First says that this program is a machine's first process: all others are its descendants.
+	First bool
 	// Prepare runs before each start; nil: nothing to do.
 	Prepare func()
 }
@@ -108,7 +112,7 @@ func (t *Table) start(s *Session, spec Spec) error {
 		s.tty = p.stdin
 	}
 	close(s.ready)
-	go s.follow(p, child, spec.Timeout, t.lingering)
+	go s.follow(p, child, spec.Timeout, t)
 	return nil
 }
 
@@ -178,13 +182,18 @@ func (t *Table) drop(id string) {
 }
 
 // KillAll kills the process groups of all commands that run. It doesn't wait.
-func (t *Table) KillAll() {
+func (t *Table) KillAll() { t.signal(syscall.SIGKILL, func(*Session) bool { return true }) }
+
+// signal sends a signal to the process groups of those commands that run.
+func (t *Table) signal(sig syscall.Signal, to func(*Session) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.sessions {
 		select {
 		case <-s.ready:
-			s.Signal(syscall.SIGKILL)
+			if to(s) {
+				s.Signal(sig)
+			}
 		default: // its start hasn't returned
 		}
 	}

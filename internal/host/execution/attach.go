@@ -7,8 +7,16 @@ import (
 	"github.com/space-platform/space/internal/host/session"
 )
 
-// Attach attaches a client to a session of a running execution (see session.Set.Attach).
+// Attach attaches a client to a session of a running execution (see session.Set.Attach), or, when there's nothing to start, to what the
+// sandbox has kept of one.
 func (t *Table) Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error {
+	if q.Spec == nil {
+		kept, err := t.Kept(r)
+		if err != nil {
+			return err
+		}
+		return kept.Attach(ctx, q, send)
+	}
 	sessions, err := t.Sessions(r)
 	if err != nil {
 		return err

@@ -21,9 +21,6 @@ func (e *execution) clone(ctx context.Context, o origin, uid int) error {
 	if o.snapshot == nil {
 		return nil
 	}
-	if err := e.copySessions(o.snapshot.Sessions); err != nil {
-		return err
-	}
 	if e.cfg.Driver.Capabilities().SharedMemory || o.snapshot.Sealed != nil {
 		return nil
 	}
@@ -35,7 +32,14 @@ func (e *execution) copySessions(from string) error {
 	if from == "" {
 		return nil
 	}
-	if err := os.CopyFS(e.file(sessionsName), os.DirFS(from)); err != nil {
+	if err := e.dropSessions(); err != nil { // what a life left that died before it ran
+		return err
+	}
+	kept, err := e.kept.open()
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(kept.Place(e.route.Execution), os.DirFS(from)); err != nil {
 		return fmt.Errorf("copy a snapshot's sessions: %w", err)
 	}
 	return nil

@@ -95,7 +95,7 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 			return err
 		}
 	}
-	if err := e.loadSessions(); err != nil {
+	if err := e.beginSessions(o); err != nil {
 		return err
 	}
 	if err := e.run(); err != nil {
@@ -109,6 +109,16 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 	e.log.LogAttrs(ctx, slog.LevelInfo, "execution created", slog.Bool("booted", o.snapshot == nil), slog.Bool("pooled", claimed), laps.attrs())
 	laps.observe()
 	return nil
+}
+
+// beginSessions opens the sessions, those that run in a snapshot among them.
+func (e *execution) beginSessions(o origin) error {
+	if o.snapshot != nil {
+		if err := e.copySessions(o.snapshot.Sessions); err != nil {
+			return err
+		}
+	}
+	return e.loadSessions()
 }
 
 // make makes a machine for this execution alone.

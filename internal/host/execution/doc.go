@@ -29,8 +29,8 @@
 //
 // # Stopping
 //
-// What Stop does is on file before it's done, too: the intent, then the guest writes out its files within a deadline, then everything is
-// freed but the disk, which is synced, then the state. A guest that doesn't answer loses what it hadn't written, as in a power loss: its
+// What Stop does is on file before it's done, too: the intent, then the processes end within their grace and the guest writes out its files
+// within a deadline, then everything is freed but the disk, which is synced, then the state. A guest that doesn't answer loses what it hadn't written, as in a power loss: its
 // disk has a journal. The next life of the daemon goes on from any of these steps.
 //
 // # Loss
@@ -38,6 +38,11 @@
 // When the machine's process is gone and nobody told it to go, the execution is lost, at once and for good: it's never started again
 // under its name. Its disk stays until Remove, and another execution can start from it; its process, namespace, cgroup, uid and memory go. A link that breaks while the process
 // lives is no loss: it's made again with back-off, and the sessions go on.
+//
+// # What outlives an execution
+//
+// Sessions that have ended belong to the sandbox (see estate): their output and how they ended stay until the last of its executions is removed,
+// which is when the sandbox is deleted.
 //
 // # A new daemon
 //

@@ -23,7 +23,8 @@ type execution struct {
 	cfg   *Config
 	table *Table
 	route space.Route
-	dir   string // changes once, before it runs, when it gets a slot's
+	dir   string  // changes once, before it runs, when it gets a slot's
+	kept  *estate // of its sandbox; a slot has none
 	log   *slog.Logger
 	cause telemetry.Cause // what asked for it; none of one that an earlier life of the daemon began
 
@@ -48,6 +49,7 @@ type execution struct {
 	sessions *session.Set // nil until the execution has run
 }
 
+// newExecution returns an execution that has no owner yet.
 func (t *Table) newExecution(dir string, r record) *execution {
 	e := &execution{
 		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
@@ -77,6 +79,7 @@ func (e *execution) announce(s space.ExecutionState) {
 
 // own is the owner: it brings the execution to life, watches it, and stops and removes it when that's wanted.
 func (e *execution) own(ctx context.Context) {
+	defer e.table.leave(e.route.Sandbox)
 	defer e.letGo()
 	e.until(ctx, e.live, e.stopping, e.removal)
 	signal(e.attached)
@@ -207,14 +210,18 @@ func (e *execution) openSessions() (*session.Set, error) {
 	}
 }
 
-// loadSessions opens the sessions, once. Those of an execution that has ended are lost before anybody can attach.
+// loadSessions opens the sessions, once. Those of an execution that has ended have ended before anybody can attach.
 func (e *execution) loadSessions() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.sessions != nil {
 		return nil
 	}
-	s, err := session.Open(e.file(sessionsName), e.cfg.Sessions, e.log)
+	kept, err := e.kept.open()
+	if err != nil {
+		return err
+	}
+	s, err := kept.Set(e.route.Execution)
 	if err != nil {
 		return err
 	}
@@ -222,13 +229,14 @@ func (e *execution) loadSessions() error {
 	case e.rec.State == space.ExecutionLost && e.rec.Error != nil:
 		s.Lose(e.rec.Error.space())
 	case e.rec.State == space.ExecutionStopped:
-		s.Lose(errStopped())
+		s.Stop(errStopped())
 	}
 	e.sessions = s
 	return nil
 }
 
-// letGo closes what this process has open; the machine runs on if there is one.
+// letGo closes what this process has open; the machine runs on if there is one. What sessions left behind stays open as long as their sandbox
+// has an execution here.
 func (e *execution) letGo() {
 	if e.link != nil {
 		e.link.Close()

@@ -20,10 +20,9 @@ import (
 
 // The names in an execution's directory.
 const (
-	recordName   = "record.json"
-	diskName     = "disk.img"
-	memoryName   = "mem.img"
-	sessionsName = "sessions"
+	recordName = "record.json"
+	diskName   = "disk.img"
+	memoryName = "mem.img"
 )
 
 // maxRecord bounds a record, in bytes.
@@ -42,6 +41,7 @@ type record struct {
 	Error    *problem             `json:"error,omitempty"`    // with failed and lost
 	Machine  *vmm.Handle          `json:"machine,omitempty"`  // while there is one
 	Stopping bool                 `json:"stopping,omitempty"` // Stop was called: it becomes stopped, or is removed
+	Grace    time.Duration        `json:"grace,omitempty"`    // with Stopping: what the processes have between SIGTERM and SIGKILL
 	Removing bool                 `json:"removing,omitempty"` // Remove was called: nothing else will happen
 }
 

@@ -43,7 +43,7 @@ func (e *execution) demolish(ctx context.Context) {
 		})
 	}
 	if e.sessions != nil {
-		e.sessions.Lose(space.Errorf(space.CodeExecutionLost, "the sandbox was deleted"))
+		e.sessions.Lose(space.Errorf(space.CodeExecutionLost, "the sandbox's machine was removed"))
 	}
 	e.insist(ctx, "free what a removed execution holds", e.free)
 	e.letGo()
@@ -131,7 +131,10 @@ func (e *execution) free(ctx context.Context) error {
 func (e *execution) freeFiles() error {
 	useless := []string{memoryName}
 	if s := e.rec.State; s == space.ExecutionPending || s == space.ExecutionFailed {
-		useless = append(useless, diskName, sessionsName) // a snapshot's, that nobody has seen
+		useless = append(useless, diskName)
+		if err := e.dropSessions(); err != nil {
+			return err
+		}
 	}
 	for _, name := range useless {
 		if err := os.RemoveAll(e.file(name)); err != nil {
@@ -147,11 +150,23 @@ func (e *execution) freeFiles() error {
 	return nil
 }
 
+// dropSessions drops a snapshot's, that nobody has seen.
+func (e *execution) dropSessions() error {
+	kept, err := e.kept.open()
+	if err != nil {
+		return err
+	}
+	return kept.Drop(e.route.Execution)
+}
+
 // erase removes the directory, the record last: what is left of it is found by it. A disk that is being cloned is waited for.
 func (e *execution) erase(context.Context) error {
 	e.lent.Lock()
 	defer e.lent.Unlock()
-	for _, name := range []string{sessionsName, diskName, memoryName} {
+	if err := e.table.removeIfLast(e.route.Sandbox); err != nil {
+		return fmt.Errorf("erase execution %s: %w", e.route.Execution, err)
+	}
+	for _, name := range []string{diskName, memoryName} {
 		if err := os.RemoveAll(e.file(name)); err != nil {
 			return fmt.Errorf("erase execution %s: %w", e.route.Execution, err)
 		}

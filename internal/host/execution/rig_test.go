@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	space "github.com/space-platform/space"
@@ -52,6 +53,7 @@ type rig struct {
 	full     error
 	rejected []string
 	wanted   []rootfs.Size   // shapes that had no snapshot
+	ended    chan struct{}   // closed when the processes were told to end
 	starts   *sessionv1.Spec // what the template has running
 	sessions string          // directory of the snapshot's sessions
 	slots    PoolConfig
@@ -66,7 +68,7 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	return &rig{t: t, dir: dir, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
+	return &rig{t: t, dir: dir, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}, ended: make(chan struct{})}
 }
 
 // open is a new life of the daemon.
@@ -74,7 +76,7 @@ func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
 		Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
 	})
 	if err != nil {
@@ -398,11 +400,20 @@ func (r *rig) serve(st *link.Stream) {
 	proto.Unmarshal(b, call)
 	o := call.GetOpenSession()
 	r.mu.Lock()
-	deaf := r.deaf
+	deaf, ended := r.deaf, r.ended
 	r.mu.Unlock()
 	if deaf != nil && call.GetQuiesce() != nil {
 		signal(deaf)
 		st.Recv(context.Background())
+		return
+	}
+	if call.GetTerminate() != nil {
+		r.mu.Lock()
+		close(r.ended)
+		r.ended = make(chan struct{})
+		r.mu.Unlock()
+		say(st, &guestv1.Terminated{})
+		st.CloseSend()
 		return
 	}
 	if call.GetMeasure() != nil {
@@ -425,9 +436,16 @@ func (r *rig) serve(st *link.Stream) {
 			Stream: sessionv1.Stream_STREAM_STDOUT, Offset: o.GetAcknowledged(), Data: []byte(rest),
 		}}})
 	}
-	if o.GetSpec().GetArgv()[0] != "wait" {
-		say(st, &guestv1.FromSession{Message: &guestv1.FromSession_Exit{Exit: &sessionv1.Exit{Offset: uint64(len(text))}}})
+	exit := &sessionv1.Exit{Offset: uint64(len(text))}
+	if o.GetSpec().GetArgv()[0] == "wait" {
+		select {
+		case <-ended:
+			exit.Signal, exit.Stopped = int32(unix.SIGTERM), true
+		case <-st.Done():
+			return
+		}
 	}
+	say(st, &guestv1.FromSession{Message: &guestv1.FromSession_Exit{Exit: exit}})
 	for {
 		if _, err := st.Recv(context.Background()); err != nil {
 			return
@@ -475,6 +493,23 @@ func (a attachment) next(t *testing.T) *sessionv1.AttachResponse {
 	case <-time.After(patience):
 		t.Fatal("no event")
 		return nil
+	}
+}
+
+// awaitEnd takes all events until the stream's end.
+func (a attachment) awaitEnd(t *testing.T) {
+	t.Helper()
+	for {
+		select {
+		case <-a.events:
+		case err := <-a.err:
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		case <-time.After(patience):
+			t.Fatal("the stream doesn't end")
+		}
 	}
 }
 

@@ -14,13 +14,24 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
+// How long processes may take to end, beside the grace that they are given.
+const (
+	MaxGrace         = 5 * time.Minute  // that a stop can give
+	terminateTimeout = 20 * time.Second // for a loaded machine under emulation, killed processes included
+	settleTimeout    = 10 * time.Second // for the output of ended sessions to be kept; a client that reads too slowly holds it up
+)
+
 // quiesceTimeout is how long a guest may take to write out its files before its machine is ended all the same. Its disk has a journal then,
 // as after a power loss.
 const quiesceTimeout = 30 * time.Second
 
-// Stop ends an execution's machine after its guest has written out its files, and returns when the execution is stopped: it holds nothing but
-// its disk, which is durable. Stopping a stopped one succeeds. When ctx ends before, the work goes on.
-func (t *Table) Stop(ctx context.Context, r space.Route) error {
+// Stop ends an execution's machine after its processes have ended, which have a grace for that, and its guest has written out its files. It
+// returns when the execution is stopped: it holds nothing but its disk, which is durable. Stopping a stopped one succeeds. One that is being
+// stopped has the grace that it was given first. When ctx ends before, the work goes on.
+func (t *Table) Stop(ctx context.Context, r space.Route, grace time.Duration) error {
+	if grace < 0 || grace > MaxGrace {
+		return space.FieldErrorf("grace", "%s: want 0 to %s", grace, MaxGrace)
+	}
 	e, err := t.find(r)
 	if space.CodeOf(err) == space.CodeExecutionLost {
 		return space.Errorf(space.CodeNotFound, "the node has nothing of execution %s", r.Execution)
@@ -32,7 +43,7 @@ func (t *Table) Stop(ctx context.Context, r space.Route) error {
 		return err
 	}
 	if e.report().State == space.ExecutionRunning {
-		e.want(e.stopping)
+		e.wantStopped(grace)
 	}
 	if err := e.await(ctx, e.ended); err != nil {
 		return err
@@ -41,6 +52,16 @@ func (t *Table) Stop(ctx context.Context, r space.Route) error {
 		return space.Errorf(space.CodeExecutionLost, "execution %s has no machine to stop: it's %s", r.Execution, s)
 	}
 	return nil
+}
+
+// wantStopped asks the owner to stop the execution. It may be called again.
+func (e *execution) wantStopped(grace time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !isSignalled(e.stopping) {
+		e.rec.Grace = grace
+	}
+	signal(e.stopping)
 }
 
 // await waits for what the owner does.
@@ -62,13 +83,13 @@ func (e *execution) await(ctx context.Context, c <-chan struct{}) error {
 	}
 }
 
-// errStopped is what those are told who wait for a session.
+// errStopped is why no session starts any more.
 func errStopped() *space.Error {
-	return space.Errorf(space.CodeSessionLost, "the sandbox was stopped, and its sessions ended with its machine")
+	return space.Errorf(space.CodeConflict, "the sandbox was stopped: start it first")
 }
 
-// halt stops the execution, from wherever another life of the daemon left it: the intent on file, the guest's files, the machine and all
-// that it held, the disk, the state.
+// halt stops the execution, from wherever another life of the daemon left it: the intent on file, the processes, the guest's files, the machine
+// and all that it held, the disk, the state.
 func (e *execution) halt(ctx context.Context) {
 	if e.report().State != space.ExecutionRunning {
 		e.finishEnding(ctx)
@@ -81,10 +102,16 @@ func (e *execution) halt(ctx context.Context) {
 		}
 		return err
 	})
+	if err := e.terminate(ctx); err != nil && ctx.Err() == nil {
+		e.log.Warn("processes are ended with their machine", "err", err)
+	}
 	if err := e.quiesce(ctx); err != nil && ctx.Err() == nil {
 		e.log.Warn("a guest is ended without having written out its files", "err", err)
 	}
-	e.loseSessions(errStopped())
+	if ctx.Err() != nil {
+		return // the next life goes on, or the removal does
+	}
+	e.stopSessions()
 	if !e.insist(ctx, "free what a stopped execution holds", e.free) || !e.insist(ctx, "write out a stopped execution's disk", e.syncDisk) {
 		return
 	}
@@ -92,10 +119,40 @@ func (e *execution) halt(ctx context.Context) {
 	e.become(space.ExecutionStopped, nil)
 }
 
+// terminate lets the processes end, and keeps what they have said.
+func (e *execution) terminate(ctx context.Context) error {
+	if err := e.loadSessions(); err != nil {
+		return err
+	}
+	e.sessions.Refuse(errStopped())
+	e.mu.Lock()
+	grace := e.rec.Grace
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, grace+terminateTimeout)
+	defer cancel()
+	if err := e.reachGuest(ctx); err != nil {
+		return err
+	}
+	if err := machine.Terminate(ctx, e.link, grace); err != nil {
+		return err
+	}
+	settled, enough := context.WithTimeout(ctx, settleTimeout)
+	defer enough()
+	return e.sessions.Settle(settled)
+}
+
 // quiesce lets the guest write out its files. A machine that is gone has nothing to write any more.
 func (e *execution) quiesce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, quiesceTimeout)
 	defer cancel()
+	if err := e.reachGuest(ctx); err != nil {
+		return err
+	}
+	return machine.Quiesce(ctx, e.link)
+}
+
+// reachGuest makes sure that there is a link to the guest, which the sessions use.
+func (e *execution) reachGuest(ctx context.Context) error {
 	if e.machine == nil {
 		if err := e.recoverMachine(ctx); err != nil {
 			return err
@@ -110,21 +167,25 @@ func (e *execution) quiesce(ctx context.Context) error {
 			e.link.Close()
 		}
 		e.link = l
+		e.sessions.Use(l)
 	}
-	return machine.Quiesce(ctx, e.link)
+	return nil
 }
 
-// loseSessions ends all sessions; their output stays readable.
-func (e *execution) loseSessions(why *space.Error) {
+// stopSessions ends all sessions; their output stays readable.
+func (e *execution) stopSessions() {
 	if err := e.loadSessions(); err != nil {
 		e.log.Error("can't read the sessions of an execution", "err", err)
 		return
 	}
-	e.sessions.Lose(why)
+	e.sessions.Stop(errStopped())
 }
 
-// syncDisk makes the disk durable, if there is one.
+// syncDisk makes the disk durable, if there is one, and what the sandbox has kept.
 func (e *execution) syncDisk(context.Context) error {
+	if err := e.kept.sync(); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(e.file(diskName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

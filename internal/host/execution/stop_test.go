@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
@@ -19,7 +20,7 @@ func stop(t *testing.T, table *Table, r space.Route) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*quiesceTimeout)
 	defer cancel()
-	if err := table.Stop(ctx, r); err != nil {
+	if err := table.Stop(ctx, r, time.Second); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -70,7 +71,7 @@ func TestStopKeepsTheDiskAndNothingElse(t *testing.T) {
 	a.next(t)
 	a.next(t)
 	stop(t, table, o.Route)
-	if e := a.next(t).GetLost().GetError(); e.GetCode() != string(space.CodeSessionLost) {
+	if e := a.next(t).GetExit(); e.GetSignal() != 15 || !e.GetStopped() {
 		t.Errorf("the client was told %v", e)
 	}
 	for range 2 {
@@ -80,7 +81,7 @@ func TestStopKeepsTheDiskAndNothingElse(t *testing.T) {
 		stop(t, table, o.Route)
 		ensure(t, table, o, space.ExecutionStopped)
 		r.checkDisk(o, "files")
-		if err := <-attach(t, table, o.Route, "true").err; space.CodeOf(err) != space.CodeSessionLost {
+		if err := <-attach(t, table, o.Route, "true").err; space.CodeOf(err) != space.CodeConflict {
 			t.Errorf("a new session: %v", err)
 		}
 		table.Close()
@@ -88,7 +89,7 @@ func TestStopKeepsTheDiskAndNothingElse(t *testing.T) {
 	}
 	remove(t, table, o.Route)
 	r.checkNothingLeft()
-	if err := table.Stop(t.Context(), o.Route); space.CodeOf(err) != space.CodeNotFound {
+	if err := table.Stop(t.Context(), o.Route, 0); space.CodeOf(err) != space.CodeNotFound {
 		t.Errorf("stopping one that isn't there: %v", err)
 	}
 }
@@ -185,7 +186,7 @@ func TestInterruptedStopGoesOn(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			stopped := make(chan error, 1)
-			go func() { stopped <- table.Stop(ctx, o.Route) }()
+			go func() { stopped <- table.Stop(ctx, o.Route, time.Second) }()
 			<-there
 			cancel()
 			<-stopped
@@ -244,7 +245,7 @@ func TestRemovalInterruptsAStop(t *testing.T) {
 	ensure(t, table, o, space.ExecutionRunning)
 	there := r.stopAt("free")
 	stopped := make(chan error, 1)
-	go func() { stopped <- table.Stop(t.Context(), o.Route) }()
+	go func() { stopped <- table.Stop(t.Context(), o.Route, time.Second) }()
 	<-there
 	remove(t, table, o.Route)
 	if err := <-stopped; space.CodeOf(err) != space.CodeConflict {
@@ -260,7 +261,7 @@ func TestMachineThatDiesInAStopIsStopped(t *testing.T) {
 	r.scribble(o, "files")
 	there := r.stopAt("free")
 	stopped := make(chan error, 1)
-	go func() { stopped <- table.Stop(t.Context(), o.Route) }()
+	go func() { stopped <- table.Stop(t.Context(), o.Route, time.Second) }()
 	<-there
 	table.Close()
 	<-stopped
@@ -325,5 +326,102 @@ func TestSessionsOfASnapshotGoOn(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(r.sessions); err != nil || len(entries) != 1 {
 		t.Errorf("the snapshot has %v, %v", entries, err)
+	}
+}
+
+// read attaches to what is kept of a session, without anything to start.
+func read(t *testing.T, table *Table, r space.Route, id string) (output string, last *sessionv1.AttachResponse, err error) {
+	t.Helper()
+	err = table.Attach(t.Context(), r, session.Request{Session: id}, func(e *sessionv1.AttachResponse) error {
+		output += string(e.GetOutput().GetData())
+		last = e
+		return nil
+	})
+	return output, last, err
+}
+
+// TestOutputOutlivesItsExecution reads what sessions left after a stop, after a start, after the execution that they ran in was removed, and
+// after daemons' deaths in between.
+func TestOutputOutlivesItsExecution(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *rig, *Table, Order){
+		"stopped": func(t *testing.T, _ *rig, table *Table, o Order) { stop(t, table, o.Route) },
+		"lost": func(t *testing.T, r *rig, table *Table, o Order) {
+			r.running()[0].die()
+			r.awaitFreed(t, table, o, space.ExecutionLost)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			attach(t, table, o.Route, "true").awaitEnd(t)
+			a := attach(t, table, o.Route, "wait")
+			a.next(t)
+			a.next(t)
+			end(t, r, table, o)
+			a.awaitEnd(t)
+			set, err := table.Sessions(o.Route)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := map[string]string{} // by program
+			for _, i := range set.List() {
+				ids[i.Argv[0]] = i.Session
+			}
+			check := func(route space.Route) {
+				t.Helper()
+				output, last, err := read(t, table, route, ids["true"])
+				if err != nil || output != "hello" || last.GetExit() == nil {
+					t.Errorf("of one that had ended: %q, %v, %v", output, last, err)
+				}
+				output, last, err = read(t, table, route, ids["wait"])
+				if err != nil || output != "hello" || last.GetExit().GetStopped() != (name == "stopped") || (last.GetLost() != nil) != (name == "lost") {
+					t.Errorf("of one that ran: %q, %v, %v", output, last, err)
+				}
+				kept, err := table.Kept(route)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l := kept.List(); len(l) != 2 || l[0].Output != 5 || l[1].Output != 5 {
+					t.Errorf("the list is %+v", l)
+				}
+			}
+			check(o.Route)
+			table.Close()
+			table = r.open()
+			check(o.Route)
+			next := successor(o)
+			ensure(t, table, next, space.ExecutionRunning)
+			check(next.Route)
+			if _, _, err := read(t, table, o.Route, ids["true"]); space.CodeOf(err) != space.CodeRouteStale {
+				t.Errorf("with the earlier one's route: %v", err)
+			}
+			remove(t, table, o.Route)
+			check(next.Route)
+			table.Close()
+			table = r.open()
+			check(next.Route)
+			if _, _, err := read(t, table, next.Route, space.NewID(space.PrefixSession)); space.CodeOf(err) != space.CodeSessionLost {
+				t.Errorf("of a session that never was: %v", err)
+			}
+			remove(t, table, next.Route)
+			r.checkNothingLeft()
+			if _, err := table.Kept(next.Route); space.CodeOf(err) != space.CodeExecutionLost {
+				t.Errorf("after the sandbox's end: %v", err)
+			}
+		})
+	}
+}
+
+// TestEstatesOfNobodyAreRemoved has a daemon find what a sandbox kept that has no execution any more.
+func TestEstatesOfNobodyAreRemoved(t *testing.T) {
+	r := newRig(t)
+	left := filepath.Join(r.dir, "sandboxes", "gone")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it's there: %v", err)
 	}
 }

@@ -36,7 +36,8 @@ type Table struct {
 
 	mu      sync.Mutex // guards what follows
 	execs   map[string]*execution
-	removed []string // ids, oldest first
+	estates map[string]*estate // by sandbox
+	removed []string           // ids, oldest first
 	closed  bool
 }
 
@@ -67,14 +68,18 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{cfg: cfg, execs: map[string]*execution{}, measuring: make(chan struct{}, maxMeasuring)}
+	t := &Table{cfg: cfg, execs: map[string]*execution{}, estates: map[string]*estate{}, measuring: make(chan struct{}, maxMeasuring)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.pool = newPool(t)
 	for name, r := range records {
-		t.execs[r.Route.Execution] = t.newExecution(filepath.Join(cfg.Dir, name), r)
+		e := t.newExecution(filepath.Join(cfg.Dir, name), r)
+		e.kept, t.execs[r.Route.Execution] = t.inherit(r.Route.Sandbox), e
 		if r.UID != 0 {
 			cfg.UIDs.Keep(r.UID)
 		}
+	}
+	if err := t.sweepEstates(); err != nil {
+		return nil, err
 	}
 	for _, e := range t.execs {
 		t.owners.Go(func() { e.own(t.ctx) })
@@ -154,7 +159,7 @@ func (t *Table) enter(o Order, cause telemetry.Cause) (*execution, error) {
 	r := record{Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, State: space.ExecutionPending, Since: time.Now()}
 	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)
 	e.cause = cause
-	t.execs[o.Route.Execution] = e
+	e.kept, t.execs[o.Route.Execution] = t.inherit(o.Route.Sandbox), e
 	t.owners.Go(func() { e.own(t.ctx) })
 	return e, nil
 }

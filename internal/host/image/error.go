@@ -11,6 +11,7 @@ var (
 	ErrTooLarge  = errors.New("it's over a limit")
 	ErrMalformed = errors.New("it's malformed")
 	ErrDigest    = errors.New("it isn't what its digest says")
+	ErrLogin     = errors.New("the registry refuses the login, or doesn't give the image to it")
 	ErrNotFound  = errors.New("the registry has no such image, or wants a login for it")
 )
 

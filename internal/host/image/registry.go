@@ -31,8 +31,25 @@ const (
 	fetchPause    = time.Second // before the second attempt, twice as long before each next one
 )
 
-// Registry finds images by their references, without any credentials.
+// Login is what a registry wants to see before it gives an image: a name with its password, or a token. The zero Login is none.
+type Login struct{ Username, Password, Token string }
+
+// String keeps it out of logs.
+func (Login) String() string { return "(a registry's login)" }
+
+// GoString keeps it out of logs, too.
+func (l Login) GoString() string { return l.String() }
+
+func (l Login) authenticator() authn.Authenticator {
+	if l == (Login{}) {
+		return authn.Anonymous
+	}
+	return authn.FromConfig(authn.AuthConfig{Username: l.Username, Password: l.Password, RegistryToken: l.Token})
+}
+
+// Registry finds images by their references.
 type Registry struct {
+	Login    Login
 	Insecure []string // HOST or HOST:PORT of registries that may be spoken to without TLS, wherever they are
 	Allowed  []string // HOST, HOST:PORT or network of registries that aren't on the public internet, beside the insecure ones
 	Cache    Cache
@@ -67,14 +84,14 @@ func (r Registry) Find(ctx context.Context, reference string) (*Image, error) {
 		return nil, err
 	}
 	p := pull{registry: r, repository: ref.Context()}
-	p.puller, err = remote.NewPuller(remote.WithAuth(authn.Anonymous), remote.WithUserAgent(userAgent), remote.WithPlatform(platform),
+	p.puller, err = remote.NewPuller(remote.WithAuth(r.Login.authenticator()), remote.WithUserAgent(userAgent), remote.WithPlatform(platform),
 		remote.WithTransport(newPolicy(r.Insecure, r.Allowed)))
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", reference, err)
 	}
 	i, err := p.image(ctx, ref)
 	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", reference, explain(err))
+		return nil, fmt.Errorf("find %s: %w", reference, r.explain(err))
 	}
 	return i, nil
 }
@@ -89,7 +106,7 @@ var (
 
 // explain says why a registry gave nothing. Neither the addresses that its name stands for nor what is served there get through: the name is a
 // user's choice, and may be one of the operator's network.
-func explain(err error) error {
+func (r Registry) explain(err error) error {
 	var answer *transport.Error
 	var name *net.DNSError
 	var way net.Error
@@ -99,7 +116,12 @@ func explain(err error) error {
 		return err
 	case errors.As(err, &answer):
 		switch answer.StatusCode {
-		case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		case http.StatusUnauthorized, http.StatusForbidden:
+			if r.Login != (Login{}) {
+				return ErrLogin
+			}
+			return ErrNotFound
+		case http.StatusNotFound:
 			return ErrNotFound
 		}
 		return fmt.Errorf("the registry answers with status %d", answer.StatusCode)
@@ -200,7 +222,7 @@ func (p *pull) layer(ctx context.Context, h v1.Hash) (io.ReadCloser, error) {
 			return p.registry.Cache.Open(h)
 		}
 		if attempt == fetchAttempts || !temporary(err) {
-			return nil, fmt.Errorf("fetch %s: %w", h, explain(err))
+			return nil, fmt.Errorf("fetch %s: %w", h, p.registry.explain(err))
 		}
 		select {
 		case <-time.After(pause):

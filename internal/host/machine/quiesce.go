@@ -3,6 +3,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,6 +15,15 @@ import (
 func Quiesce(ctx context.Context, l *link.Link) error {
 	if err := Ask(ctx, l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}}, new(guestv1.Quiesced)); err != nil {
 		return fmt.Errorf("quiesce the guest: %w", err)
+	}
+	return nil
+}
+
+// Terminate ends all processes of a guest's sessions, which have a grace to end by themselves. It returns when none is left.
+func Terminate(ctx context.Context, l *link.Link, grace time.Duration) error {
+	call := &guestv1.Call{Call: &guestv1.Call_Terminate{Terminate: &guestv1.Terminate{GraceMillis: uint32(grace.Milliseconds())}}}
+	if err := Ask(ctx, l, call, new(guestv1.Terminated)); err != nil {
+		return fmt.Errorf("end the guest's processes: %w", err)
 	}
 	return nil
 }

@@ -111,6 +111,19 @@ func Stored(dir string) int64 {
 	return n
 }
 
+// Length returns the length of the log of a ring that nobody appends to any more; 0 if it can't be read.
+func Length(dir string) uint64 {
+	starts, err := list(dir)
+	if err != nil || len(starts) == 0 {
+		return 0
+	}
+	last, err := measure(dir, starts[len(starts)-1])
+	if err != nil {
+		return 0
+	}
+	return last.end()
+}
+
 func removeSegments(dir string, segments []segment) error {
 	for _, s := range segments {
 		if err := os.Remove(s.path(dir)); err != nil && !os.IsNotExist(err) {

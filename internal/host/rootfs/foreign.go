@@ -17,7 +17,7 @@ const (
 )
 
 func (o Order) registry() image.Registry {
-	return image.Registry{Insecure: o.Insecure, Allowed: o.Allowed, Cache: image.Cache{Dir: o.Layers, Limit: keptLayerBytes, MinFree: freeLayerBytes}}
+	return image.Registry{Login: o.login, Insecure: o.Insecure, Allowed: o.Allowed, Cache: image.Cache{Dir: o.Layers, Limit: keptLayerBytes, MinFree: freeLayerBytes}}
 }
 
 // resolve finds out what an image is now.

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -22,6 +26,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/image"
 )
 
 // archive writes a tar archive; content is only written for regular files.
@@ -192,6 +197,51 @@ func TestForeignSourcesBecomeFileSystems(t *testing.T) {
 	}
 }
 
+// TestLoginIsSeenByTheRegistryAlone looks, while a helper pulls with a login, for it on every command line and in every environment.
+func TestLoginIsSeenByTheRegistryAlone(t *testing.T) {
+	const canary = "s3cret-canary-of-the-test"
+	reference := serve(t, imageOf(t, odd(t)))
+	host, path, _ := strings.Cut(reference, "/")
+	var asked atomic.Int32
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: host})
+		r.Out.Header.Del("Authorization")
+	}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != canary {
+			w.Header().Set("WWW-Authenticate", `Basic realm="images"`)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		asked.Add(1)
+		for _, name := range []string{"cmdline", "environ"} {
+			files, _ := filepath.Glob("/proc/[0-9]*/" + name)
+			for _, f := range files {
+				if b, _ := os.ReadFile(f); strings.Contains(string(b), canary) {
+					t.Errorf("%s shows it: %q", f, b)
+				}
+			}
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	order := Order{
+		Image: strings.TrimPrefix(s.URL, "http://") + "/" + path, Dir: t.TempDir(), Insecure: onThisMachine, Layers: t.TempDir(),
+		Login: &image.Login{Username: "robot", Password: canary},
+	}
+	if r, err := Self().Make(t.Context(), order, func(line string) {
+		if strings.Contains(line, canary) {
+			t.Errorf("the build's log has it: %s", line)
+		}
+	}); err != nil || r.Config == nil || asked.Load() == 0 {
+		t.Fatalf("got %+v, %v", r, err)
+	}
+	order.Dir, order.Login = t.TempDir(), &image.Login{Username: "robot", Password: canary + "-wrong"}
+	if _, err := Self().Make(t.Context(), order, func(string) {}); space.CodeOf(err) != space.CodeInvalid || strings.Contains(err.Error(), canary) {
+		t.Errorf("with a wrong one: %v", err)
+	}
+}
+
 func TestResolvePinsAReference(t *testing.T) {
 	i := imageOf(t, odd(t))
 	order := Order{Image: serve(t, i), Dir: t.TempDir(), Insecure: onThisMachine, Layers: t.TempDir()}
@@ -226,7 +276,7 @@ func TestWrongSourcesNameTheirField(t *testing.T) {
 		"path that climbs": {Order{Rootfs: write(t, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "../evil"}))}, "rootfs", "../evil"},
 		"link that climbs": {Order{Archive: saved(t, imageOf(t, archive(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "../../x"})))}, "archive", `"l"`},
 		"no archive":       {Order{Archive: write(t, big)}, "archive", "neither"},
-		"no image":         {Order{Image: "127.0.0.1:1/none:1", Insecure: onThisMachine, Layers: t.TempDir()}, "", "refused"},
+		"no image":         {Order{Image: "127.0.0.1:1/none:1", Insecure: onThisMachine, Layers: t.TempDir()}, "", "reached"},
 		"unknown image":    {Order{Image: serve(t, imageOf(t, odd(t))) + "2", Insecure: onThisMachine, Layers: t.TempDir()}, "image", "no such image"},
 		"small disk":       {Order{Rootfs: write(t, archive(t, large()...)), DiskBytes: 16 * mib}, "rootfs", "16"},
 		"proc is a file":   {Order{Rootfs: write(t, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "proc"}))}, "rootfs", "proc"},

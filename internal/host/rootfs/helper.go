@@ -54,6 +54,7 @@ func (h Helper) Resolve(ctx context.Context, o Order) (Result, error) {
 func (h Helper) run(ctx context.Context, task string, o Order, progress func(string)) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
+	o.LoginFollows = o.Login != nil
 	order, err := json.Marshal(o)
 	if err != nil {
 		return Result{}, err
@@ -70,6 +71,14 @@ func (h Helper) run(ctx context.Context, task string, o Order, progress func(str
 		return Result{}, err
 	}
 	c.Stderr = c.Stdout
+	if o.LoginFollows {
+		login, err := sendLogin(*o.Login)
+		if err != nil {
+			return Result{}, err
+		}
+		defer login.Close()
+		c.ExtraFiles = []*os.File{login} // loginFD
+	}
 	if err := c.Start(); err != nil {
 		return Result{}, fmt.Errorf("start the helper: %w", err)
 	}
@@ -100,6 +109,10 @@ func HelperMain(args []string) int {
 	if len(args) != 2 || json.Unmarshal([]byte(args[1]), &o) != nil {
 		fmt.Fprintln(os.Stderr, "usage: "+Subcommand+" TASK ORDER")
 		return 2
+	}
+	if err := o.receiveLogin(args[0]); err != nil {
+		fmt.Fprintln(os.Stderr, "the registry's login didn't come")
+		return 1
 	}
 	go func() {
 		io.Copy(io.Discard, os.Stdin)

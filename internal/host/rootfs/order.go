@@ -22,6 +22,11 @@ type Order struct {
 	DiskBytes int64 // of the file system; 0: what the files need and a half more
 	MoreBytes int64 // beside that, if DiskBytes is 0
 
+	Login *image.Login `json:"-"` // for the image's registry; the helper gets it apart from the order, which its command line shows
+	login image.Login  // in the helper
+
+	LoginFollows bool // on descriptor loginFD
+
 	Layers   string   // a directory that keeps layers from registries
 	Insecure []string // registries that needn't speak TLS
 	Allowed  []string // registries that needn't be on the public internet

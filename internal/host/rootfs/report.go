@@ -105,7 +105,7 @@ func printJSON(out io.Writer, mark string, v any) {
 
 // blames tells whether an error is the fault of what was ordered, not of the machine.
 func blames(err error) bool {
-	for _, fault := range []error{image.ErrEscape, image.ErrTooLarge, image.ErrMalformed, image.ErrDigest, image.ErrNotFound, image.ErrAddress, errTooSmall} {
+	for _, fault := range []error{image.ErrEscape, image.ErrTooLarge, image.ErrMalformed, image.ErrDigest, image.ErrNotFound, image.ErrAddress, image.ErrLogin, errTooSmall} {
 		if errors.Is(err, fault) {
 			return true
 		}

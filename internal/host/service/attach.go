@@ -35,6 +35,9 @@ func checkSession(m *sessionv1.AttachRequest) error {
 	if err := space.CheckID(space.PrefixSession, m.GetSession()); err != nil {
 		return space.FieldErrorf("session", "%s", err)
 	}
+	if m.GetSpec() == nil {
+		return nil // it's only to be read
+	}
 	command := len(m.GetSpec().GetCwd()) + len(m.GetSpec().GetUser())
 	for _, a := range m.GetSpec().GetArgv() {
 		command += len(a) + 1

@@ -27,10 +27,11 @@ const maxRequest = 3 << 20
 // Executions does what is ordered about executions. See execution.Table.
 type Executions interface {
 	Ensure(ctx context.Context, o execution.Order) (execution.Report, error)
-	Stop(ctx context.Context, r space.Route) error
+	Stop(ctx context.Context, r space.Route, grace time.Duration) error
 	Remove(ctx context.Context, r space.Route) error
 	Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error
 	Sessions(r space.Route) (*session.Set, error)
+	Kept(r space.Route) (*session.Store, error)
 	Guest(ctx context.Context, r space.Route, f func(*link.Link) error) error
 	Usage(ctx context.Context, r space.Route) (*sandboxv1.Usage, error)
 	Reports() []execution.Report
@@ -95,11 +96,11 @@ func (h *Host) RemoveExecution(ctx context.Context, req *connect.Request[hostv1.
 	return connect.NewResponse(&hostv1.RemoveExecutionResponse{}), nil
 }
 
-// StopExecution ends an execution's machine and keeps its disk.
+// StopExecution ends an execution's processes and its machine, and keeps its disk.
 func (h *Host) StopExecution(ctx context.Context, req *connect.Request[hostv1.StopExecutionRequest]) (*connect.Response[hostv1.StopExecutionResponse], error) {
 	route, err := peer.Route(req.Msg.GetOrder().GetRoute())
 	if err == nil {
-		err = h.Executions.Stop(ctx, route)
+		err = h.Executions.Stop(ctx, route, req.Msg.GetOrder().GetGrace().AsDuration())
 	}
 	if err != nil {
 		return nil, peer.ToConnect(err)

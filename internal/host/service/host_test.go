@@ -38,6 +38,7 @@ type rig struct {
 	sandbox  sandboxv1connect.SandboxServiceClient
 	uploads  uploadv1connect.UploadServiceClient
 	set      *session.Set // of every execution
+	kept     *session.Store
 	changes  *Changes
 	stop     context.CancelFunc
 
@@ -79,6 +80,10 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.set.Close)
+	if r.kept, err = session.OpenStore(t.TempDir(), session.Limits{}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.kept.Close)
 	return r
 }
 
@@ -91,11 +96,13 @@ func (e executions) Ensure(_ context.Context, o execution.Order) (execution.Repo
 	return execution.Report{Route: o.Route, State: space.ExecutionRunning, Since: time.Unix(1, 0)}, e.err
 }
 
-func (e executions) Stop(context.Context, space.Route) error { return e.err }
+func (e executions) Stop(context.Context, space.Route, time.Duration) error { return e.err }
 
 func (e executions) Remove(context.Context, space.Route) error { return e.err }
 
 func (e executions) Sessions(space.Route) (*session.Set, error) { return e.set, e.err }
+
+func (e executions) Kept(space.Route) (*session.Store, error) { return e.kept, e.err }
 
 func (e executions) Guest(_ context.Context, _ space.Route, _ func(*link.Link) error) error {
 	return cmp.Or(e.err, error(space.Errorf(space.CodeUnavailable, "no guest")))
@@ -245,7 +252,7 @@ func TestSessionsAreChecked(t *testing.T) {
 		"good":      {func(*sessionv1.AttachRequest) {}, ""},
 		"id":        {func(m *sessionv1.AttachRequest) { m.Session = "ses_../../x" }, space.CodeInvalid},
 		"no argv":   {func(m *sessionv1.AttachRequest) { m.Spec.Argv = nil }, space.CodeInvalid},
-		"no spec":   {func(m *sessionv1.AttachRequest) { m.Spec = nil }, space.CodeInvalid},
+		"no spec":   {func(m *sessionv1.AttachRequest) { m.Spec = nil }, ""}, // it's to be read
 		"long argv": {func(m *sessionv1.AttachRequest) { m.Spec.Argv[0] = strings.Repeat("x", maxCommand) }, space.CodeTooLarge},
 		"terminal":  {func(m *sessionv1.AttachRequest) { m.Spec.Tty = &sessionv1.Terminal{Rows: 24} }, space.CodeInvalid},
 		"timeout":   {func(m *sessionv1.AttachRequest) { m.Spec.Timeout = durationpb.New(-1) }, space.CodeInvalid},
@@ -259,7 +266,7 @@ func TestSessionsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if len(r.attached) != 1 || r.attached[0].From != 7 {
+	if len(r.attached) != 2 || r.attached[0].From != 7 || r.attached[1].From != 7 {
 		t.Errorf("attached %+v", r.attached)
 	}
 }

@@ -123,7 +123,7 @@ func bringStdin(ctx context.Context, s *session.Set, a *sandboxv1.Stdin, c calle
 }
 
 func (h *Host) listSessions(r space.Route, c caller) error {
-	s, err := h.Executions.Sessions(r)
+	s, err := h.Executions.Kept(r)
 	if err != nil {
 		return err
 	}
@@ -142,8 +142,9 @@ func sessionMessage(i session.Info) *sandboxv1.Session {
 	switch {
 	case i.Exit != nil:
 		m.Ended, m.Code, m.Signal, m.Error, m.EndedAt = true, i.Exit.GetCode(), i.Exit.GetSignal(), i.Exit.GetError(), i.Exit.GetAt()
+		m.Stopped = i.Exit.GetStopped()
 	case i.Lost != nil:
-		m.Ended, m.Error = true, peer.ErrorMessage(i.Lost).GetMessage()
+		m.Ended, m.Lost, m.Error, m.EndedAt = true, true, peer.ErrorMessage(i.Lost).GetMessage(), timestamppb.New(i.EndedAt)
 	}
 	return m
 }

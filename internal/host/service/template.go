@@ -7,6 +7,7 @@ import (
 
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/peer"
@@ -63,6 +64,9 @@ func templateOrder(o *controlv1.EnsureTemplate) template.Order {
 	}
 	if d := s.GetDebian(); d != nil {
 		out.Debian = &rootfs.Debian{Suite: d.GetSuite(), Packages: d.GetPackages()}
+	}
+	if a := o.GetRegistryAuth(); a != nil {
+		out.Login = &image.Login{Username: a.GetUsername(), Password: a.GetPassword(), Token: a.GetToken()}
 	}
 	for _, s := range o.GetSteps() {
 		out.Steps = append(out.Steps, templateStep(s))

@@ -5,12 +5,15 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
-// find returns the session of an id, which it reserves unless the caller has seen it start.
+// find returns the session of an id, which it reserves unless the caller has seen it start, or has nothing to start.
 func (s *Set) find(id string, spec *sessionv1.Spec, seen bool) (*Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if ses, ok := s.sessions[id]; ok {
 		return ses, nil
+	}
+	if spec == nil {
+		return nil, errNotKept(id)
 	}
 	if err := s.admit(id, seen); err != nil {
 		return nil, err
@@ -35,6 +38,8 @@ func (s *Set) admit(id string, seen bool) error {
 	switch {
 	case s.lost != nil:
 		return s.lost
+	case s.refusal != nil:
+		return s.refusal
 	case s.closed:
 		return space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
 	case seen:

@@ -34,9 +34,9 @@ const (
 // Request says what a client wants to see of a session.
 type Request struct {
 	Session string
-	Spec    *sessionv1.Spec
-	From    uint64 // bytes of the log that it has
-	Resume  bool   // it has seen the session start
+	Spec    *sessionv1.Spec // nil: only what there is already is read
+	From    uint64          // bytes of the log that it has
+	Resume  bool            // it has seen the session start
 }
 
 // Send hands one event to the client. It may block.

@@ -57,7 +57,7 @@ func checkExit(e *sessionv1.Exit, end uint64) (*sessionv1.Exit, error) {
 	case e.GetSignal() < 0 || e.GetSignal() > maxSignal:
 		return nil, violation("signal %d", e.GetSignal())
 	}
-	out := &sessionv1.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Error: clipTo(e.GetError(), maxErrorText), Offset: end, At: e.GetAt(), TimedOut: e.GetTimedOut()}
+	out := &sessionv1.Exit{Code: e.GetCode(), Signal: e.GetSignal(), Error: clipTo(e.GetError(), maxErrorText), Offset: end, At: e.GetAt(), TimedOut: e.GetTimedOut(), Stopped: e.GetStopped()}
 	if e.GetSignal() != 0 {
 		out.SignalName = signalName(int(e.GetSignal()))
 	}

@@ -1,10 +1,14 @@
-// Package session keeps the sessions of one execution on the node: it starts each in the guest, keeps its output, and tells whoever
-// attaches what happened from any offset on.
+// Package session keeps the sessions of a sandbox's executions on the node: it starts each in the guest, keeps its output, and tells whoever
+// attaches what happened from any offset on. A Set has those of one execution; a Store has a sandbox's sets, of which those outlive
+// their executions.
 //
 // # The life of a session
 //
 //	reserved (directory and spec) ─► opened in the guest ─► output … ─► exit kept ─► forgotten by the guest
 //	any of them ─► lost, when its execution is gone
+//	any of them ─► killed, when its execution was stopped
+//
+// However it ended, what was kept of it is read until its sandbox is deleted, or until newer ones need the room.
 //
 // The directory is reserved before the guest hears of the session, and the guest starts an id only once, so a session never starts
 // twice in one execution, whatever dies in between. Output is acknowledged to the guest only after it's in the ring, and the guest keeps

@@ -10,14 +10,18 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The files of a session's directory, beside the ring's segments. None is synced: a session's machine dies with its host, and what must
-// survive is only the death of this process.
+// The files of a session's directory, beside the ring's segments. None is synced while its machine runs, which dies with its host: what must
+// survive is only the death of this process. When the machine was stopped all are, by who stopped it.
 const (
 	specFile      = "spec.pb"      // what to run; written before the guest hears of it
 	startedFile   = "started.pb"   // the moment it started
 	inputEndFile  = "input-end.pb" // the length of a stdin that was open, and was closed
 	exitFile      = "exit.pb"      // how it ended
 	forgottenFile = "forgotten.pb" // empty: the guest has forgotten it
+	lostFile      = "lost.pb"      // why it will never end
+
+	// overFile is in the directory of a set: its execution is over, and why.
+	overFile = "over.pb"
 )
 
 // writeMessage replaces a file by a message as a whole.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/host/ring"
 )
 
 // The limits of a list.
@@ -25,18 +26,17 @@ type Info struct {
 	TTY     bool
 	Started time.Time       // zero if it hasn't
 	Exit    *sessionv1.Exit // nil until it ended
+	EndedAt time.Time       // about when it was lost; zero if it wasn't
 	Lost    error           // why it will never end: a *space.Error; nil if it may, or has
 	Output  uint64          // length of the log
 }
 
 // List returns the newest sessions, the newest first; of those that haven't started nobody knows when they will.
 func (s *Set) List() []Info {
-	s.mu.Lock()
-	all := make([]*Session, 0, len(s.sessions))
-	for _, ses := range s.sessions {
-		all = append(all, ses)
-	}
-	s.mu.Unlock()
+	return list(s.all())
+}
+
+func list(all []*Session) []Info {
 	out := make([]Info, 0, len(all))
 	for _, ses := range all {
 		out = append(out, ses.info())
@@ -65,13 +65,15 @@ func (s *Session) info() Info {
 		i.Started = s.started.AsTime()
 	}
 	if s.lost != nil {
-		i.Lost = s.lost
+		i.Lost, i.PID, i.EndedAt = s.lost, 0, s.endedAt
 	}
 	switch {
 	case s.exit != nil:
 		i.PID, i.Output = 0, s.exit.GetOffset()
 	case s.ring != nil:
 		i.Output = s.ring.End()
+	case s.lost != nil:
+		i.Output = ring.Length(s.dir)
 	}
 	return i
 }

@@ -41,11 +41,22 @@ func (s *Set) pump(ses *Session) {
 			failures++
 		}
 		if failures >= maxFailures {
-			ses.lose(space.Errorf(space.CodeGuest, "the guest broke off the session %d times, and it can't go on: %w", failures, err))
+			s.giveUp(ses, space.Errorf(space.CodeGuest, "the guest broke off the session %d times, and it can't go on: %w", failures, err))
 			return
 		}
 		s.pause(l, backOff)
 		backOff = min(2*backOff, longestBackOff)
+	}
+}
+
+// giveUp loses one session alone.
+func (s *Set) giveUp(ses *Session, why *space.Error) {
+	lost, err := ses.lose(why)
+	if err != nil {
+		s.log.Warn("can't write down that a session is lost", "session", ses.id, "err", err)
+	}
+	if lost {
+		s.shelf.put(ses)
 	}
 }
 
@@ -64,7 +75,7 @@ func (s *Set) speak(ses *Session, l *link.Link) error {
 	if err := ses.converse(s.ctx, l); err != nil {
 		return err
 	}
-	s.shed(ses)
+	s.shelf.put(ses)
 	return nil
 }
 

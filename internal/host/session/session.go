@@ -5,14 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	space "github.com/space-platform/space"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/host/ring"
+	"github.com/space-platform/space/internal/peer"
 )
 
 // Session is one command in an execution: its files, and who waits for it.
@@ -33,6 +37,7 @@ type Session struct {
 	pid       uint32                 // of its process in the guest; 0 if it isn't known
 	forgotten bool                   // by the guest
 	lost      *space.Error           // why it will never end
+	endedAt   time.Time              // about when it was lost
 	changed   chan struct{}          // closed and replaced when one of them changes
 }
 
@@ -73,8 +78,23 @@ func load(root, name string, ringLimit int64) (*Session, error) {
 	} else if ok {
 		s.exit, s.spec, s.input = exit, nil, nil
 	}
-	s.forgotten, err = readMessage(s.dir, forgottenFile, new(emptypb.Empty))
-	return s, err
+	if s.forgotten, err = readMessage(s.dir, forgottenFile, new(emptypb.Empty)); err != nil {
+		return nil, err
+	}
+	lost := new(routev1.Error)
+	if ok, err := readMessage(s.dir, lostFile, lost); err != nil {
+		return nil, err
+	} else if ok {
+		s.setLost(lostError(lost))
+		if info, err := os.Stat(filepath.Join(s.dir, lostFile)); err == nil {
+			s.endedAt = info.ModTime()
+		}
+	}
+	return s, nil
+}
+
+func lostError(m *routev1.Error) *space.Error {
+	return &space.Error{Code: space.Code(m.GetCode()), Message: m.GetMessage()}
 }
 
 func newSession(id, dir string, ringLimit int64) *Session {
@@ -151,18 +171,52 @@ func (s *Session) setForgotten() error {
 	return nil
 }
 
-// lose says that the session will never end, unless it has.
-func (s *Session) lose(why *space.Error) {
+// lose says that the session will never end, unless it has: then it returns false. What has happened has happened, so it holds even if it
+// can't be written.
+func (s *Session) lose(why *space.Error) (lost bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.exit != nil || s.lost != nil {
-		return
+		return false, nil
 	}
-	s.lost = why
+	err = writeMessage(s.dir, lostFile, peer.ErrorMessage(why))
+	s.setLost(why)
+	s.broadcast()
+	return true, err
+}
+
+func (s *Session) setLost(why *space.Error) {
+	s.lost, s.endedAt, s.spec, s.input = why, time.Now(), nil, nil
 	if s.ring != nil {
 		s.ring.Finish()
 	}
-	s.broadcast()
+}
+
+// cut ends a session with its machine, unless it has ended: what the guest still had of its output is gone.
+func (s *Session) cut() (cut bool, err error) {
+	log, err := s.log()
+	if err != nil {
+		return s.lose(space.Errorf(space.CodeSessionLost, "the session ended with its machine, and its output can't be read"))
+	}
+	s.mu.Lock()
+	live := s.exit == nil && s.lost == nil
+	s.mu.Unlock()
+	if !live {
+		return false, nil
+	}
+	return true, s.setExit(&sessionv1.Exit{
+		Signal: int32(unix.SIGKILL), SignalName: signalName(int(unix.SIGKILL)), Offset: log.End(), At: timestamppb.Now(), Stopped: true,
+	})
+}
+
+// end is about when the session ended.
+func (s *Session) end() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.exit != nil {
+		return s.exit.GetAt().AsTime()
+	}
+	return s.endedAt
 }
 
 // needsGuest reports whether the guest still has to hear something about the session.

@@ -1,23 +1,31 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 
 	space "github.com/space-platform/space"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/ring"
+	"github.com/space-platform/space/internal/peer"
 )
 
-// Limits bounds what the sessions of one execution may use on the node.
+// Limits bounds what the sessions of one sandbox may use on the node.
 type Limits struct {
 	RingBytes int64 // kept output of one session; 0: ring.DefaultLimit
 	KeptBytes int64 // kept output of all ended sessions, beyond which the oldest lose theirs; 0: DefaultKeptBytes
+}
+
+func (l Limits) orDefaults() Limits {
+	return Limits{RingBytes: cmp.Or(l.RingBytes, ring.DefaultLimit), KeptBytes: cmp.Or(l.KeptBytes, DefaultKeptBytes)}
 }
 
 // Limits that nobody changes.
@@ -35,45 +43,65 @@ type Set struct {
 	ctx    context.Context // ends all pumps
 	cancel context.CancelFunc
 	pumps  sync.WaitGroup
+	shelf  *shelf
+	over   func() // nil, or called when the execution is over
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*Session
-	ended    []*Session // that still have output, in the order of their ends
-	kept     int64      // bytes that those keep
 	link     *link.Link
 	linked   chan struct{} // closed and replaced when link changes
-	lost     *space.Error
+	refusal  *space.Error  // why no session starts any more; nil: it may
+	lost     *space.Error  // why the execution is over; nil: it isn't
 	closed   bool
 }
 
 // Open reads the sessions in dir, which it makes if need be. Those that haven't ended go on as soon as there is a link. An unreadable session
 // is dropped: only a power loss makes one, and its machine died then too.
 func Open(dir string, limits Limits, log *slog.Logger) (*Set, error) {
-	if limits.RingBytes == 0 {
-		limits.RingBytes = ring.DefaultLimit
+	limits = limits.orDefaults()
+	s, ended, err := open(dir, limits, &shelf{limit: limits.KeptBytes, log: log}, log)
+	if err != nil {
+		return nil, err
 	}
-	if limits.KeptBytes == 0 {
-		limits.KeptBytes = DefaultKeptBytes
-	}
-	s := &Set{dir: dir, limits: limits, log: log, sessions: map[string]*Session{}, linked: make(chan struct{})}
+	s.shelf.fill(ended)
+	return s, nil
+}
+
+// open also returns the sessions that have ended, which the caller puts on the shelf.
+func open(dir string, limits Limits, shelf *shelf, log *slog.Logger) (s *Set, ended []*Session, err error) {
+	s = &Set{dir: dir, limits: limits, log: log, shelf: shelf, sessions: map[string]*Session{}, linked: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open sessions: %w", err)
+		return nil, nil, fmt.Errorf("open sessions: %w", err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open sessions: %w", err)
+		return nil, nil, fmt.Errorf("open sessions: %w", err)
 	}
 	for _, e := range entries {
-		s.load(e.Name())
-	}
-	slices.SortFunc(s.ended, func(a, b *Session) int { return a.exit.GetAt().AsTime().Compare(b.exit.GetAt().AsTime()) })
-	for _, ses := range s.sessions {
-		if ses.needsGuest() {
-			s.pumps.Go(func() { s.pump(ses) })
+		if e.IsDir() {
+			s.load(e.Name())
 		}
 	}
-	return s, nil
+	over := new(routev1.Error)
+	if is, err := readMessage(dir, overFile, over); err != nil {
+		log.Warn("can't read why an execution is over", "err", err)
+		s.lost = space.Errorf(space.CodeSessionLost, "the session's execution is over")
+	} else if is {
+		s.lost = lostError(over)
+	}
+	for _, ses := range s.sessions {
+		switch {
+		case s.lost != nil: // and a power loss took how it ended
+			ses.lose(s.lost)
+		case ses.needsGuest():
+			s.pumps.Go(func() { s.pump(ses) })
+		}
+		if !ses.live() {
+			ended = append(ended, ses)
+		}
+	}
+	return s, ended, nil
 }
 
 func (s *Set) load(name string) {
@@ -84,10 +112,6 @@ func (s *Set) load(name string) {
 		return
 	}
 	s.sessions[ses.id] = ses
-	if !ses.live() {
-		s.ended = append(s.ended, ses)
-		s.kept += ring.Stored(ses.dir)
-	}
 }
 
 // Use makes l the link of all sessions; those that need the guest go on over it.
@@ -99,21 +123,81 @@ func (s *Set) Use(l *link.Link) {
 	s.linked = make(chan struct{})
 }
 
+// Refuse says that no session starts any more; those that are there go on.
+func (s *Set) Refuse(why *space.Error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusal = why
+}
+
 // Lose says that the execution is gone: sessions that haven't ended never will, and no new one starts. What was kept can still be read.
 // It returns when no pump writes any more.
 func (s *Set) Lose(why *space.Error) {
+	s.finish(why, func(ses *Session) (bool, error) { return ses.lose(why) })
+}
+
+// Stop says that the execution's machine was stopped: sessions that haven't ended did so with it, by SIGKILL. Else it's like Lose.
+func (s *Set) Stop(why *space.Error) { s.finish(why, (*Session).cut) }
+
+// finish ends all sessions. That the execution is over is on file last: a life that doesn't come so far leaves the rest to the next one.
+func (s *Set) finish(why *space.Error, end func(*Session) (bool, error)) {
 	s.mu.Lock()
-	if s.lost == nil {
+	first := s.lost == nil
+	if first {
 		s.lost = why
 	}
 	s.mu.Unlock()
 	s.cancel()
 	s.pumps.Wait()
+	for _, ses := range s.all() {
+		ended, err := end(ses)
+		if err != nil {
+			s.log.Warn("can't write down how a session ended", "session", ses.id, "err", err)
+		}
+		if ended {
+			s.shelf.put(ses)
+		}
+	}
+	if !first {
+		return
+	}
+	if err := writeMessage(s.dir, overFile, peer.ErrorMessage(why)); err != nil {
+		s.log.Error("can't write down that the sessions' execution is over", "err", err)
+	}
+	if s.over != nil {
+		s.over()
+	}
+}
+
+// all returns the sessions in no order.
+func (s *Set) all() []*Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, ses := range s.sessions {
-		ses.lose(s.lost)
-	}
+	return slices.Collect(maps.Values(s.sessions))
+}
+
+// has reports whether a session is one of the execution's.
+func (s *Set) has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.sessions[id]
+	return ok
+}
+
+// isOver reports whether the execution is over.
+func (s *Set) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost != nil
+}
+
+// remove removes an ended session with its files. The execution is over, so it never starts again.
+func (s *Set) remove(ses *Session) error {
+	s.mu.Lock()
+	delete(s.sessions, ses.id)
+	s.mu.Unlock()
+	ses.close()
+	return os.RemoveAll(ses.dir)
 }
 
 // Settle returns when all sessions have ended and the guest has forgotten them. Nothing may be started meanwhile.
@@ -143,21 +227,5 @@ func (s *Set) Close() {
 	defer s.mu.Unlock()
 	for _, ses := range s.sessions {
 		ses.close()
-	}
-}
-
-// shed notes that a session has ended, and drops the output of those that ended first while all of it is too much.
-func (s *Set) shed(ses *Session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = append(s.ended, ses)
-	s.kept += ring.Stored(ses.dir)
-	for s.kept > s.limits.KeptBytes && len(s.ended) > 1 {
-		oldest := s.ended[0]
-		s.ended = s.ended[1:]
-		s.kept -= ring.Stored(oldest.dir)
-		if err := oldest.shed(); err != nil {
-			s.log.Warn("can't drop the output of an ended session", "session", oldest.id, "err", err)
-		}
 	}
 }

@@ -59,7 +59,7 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 	}
 	s.mu.Lock()
 	old, kept := e.base, false
-	e.job, e.Progress = nil, ""
+	e.job, e.Progress, e.order.Login = nil, "", nil
 	switch {
 	case err == nil:
 		e.base, e.State, e.Size, e.Digest, e.Defaults = made, Ready, made.m.Size, made.digest, made.m.Defaults

@@ -30,6 +30,8 @@ type Order struct {
 	Defaults Defaults    `json:"defaults"`        // above what the source says
 	Size     rootfs.Size `json:"size"`            // 0: what the source has
 	NoCache  bool        `json:"no_cache,omitempty"`
+
+	Login *image.Login `json:"-"` // for the image's registry, while it's being built; it's never on file
 }
 
 // Step is one layer above the source. One of its fields is set.

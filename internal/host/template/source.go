@@ -77,6 +77,7 @@ func (b *builder) helperOrder() rootfs.Order {
 		Dir: b.dir, Label: b.order.Recipe, Recipe: b.order.Recipe, Image: b.order.Image, DiskBytes: b.size.DiskBytes, MoreBytes: b.more(),
 		Layers: b.cfg.Blobs, Insecure: b.cfg.Insecure, Allowed: b.cfg.Allowed,
 	}
+	o.Login = b.order.Login
 	if b.order.Debian != nil {
 		o.Debian = *b.order.Debian
 	}

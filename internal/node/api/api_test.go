@@ -272,7 +272,7 @@ func TestAttachIsBounded(t *testing.T) {
 	for name, change := range map[string]func(*sessionv1.AttachRequest){
 		"no session":      func(r *sessionv1.AttachRequest) { r.Session = "" },
 		"a sandbox's id":  func(r *sessionv1.AttachRequest) { r.Session = space.NewID(space.PrefixSandbox) },
-		"nothing to run":  func(r *sessionv1.AttachRequest) { r.Spec = nil },
+		"nothing to run":  func(r *sessionv1.AttachRequest) { r.Spec.Argv = nil },
 		"too much of all": func(r *sessionv1.AttachRequest) { r.Spec.Stdin = make([]byte, 3<<20) },
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)

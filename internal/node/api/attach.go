@@ -29,7 +29,7 @@ func (d *door) checkAttach(m *sessionv1.AttachRequest) error {
 	if err := space.CheckID(space.PrefixSession, m.GetSession()); err != nil {
 		return space.FieldErrorf("session", "%v", err)
 	}
-	if len(m.GetSpec().GetArgv()) == 0 {
+	if m.GetSpec() != nil && len(m.GetSpec().GetArgv()) == 0 {
 		return space.FieldErrorf("spec.argv", "nothing to run")
 	}
 	return d.checkRoute(m.GetRoute())

@@ -10,13 +10,18 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
-// Attach admits a session's stream if its route is, in every field, the one of a machine that runs here, and passes it on to the host.
+// Attach admits a session's stream if its route is, in every field, the one of a machine that runs here, and passes it on to the host. Where
+// nothing is to run the machine needn't.
 func (m *Manager) Attach(ctx context.Context, req *connect.Request[sessionv1.AttachRequest], out *connect.ServerStream[sessionv1.AttachResponse]) error {
 	route, err := peer.Route(req.Msg.GetRoute())
 	if err != nil {
 		return peer.ToConnect(err)
 	}
-	ctx, leave, err := m.table.enter(ctx, kindAttach, route)
+	needs := admit
+	if req.Msg.GetSpec() == nil {
+		needs = admitReading
+	}
+	ctx, leave, err := m.table.enter(ctx, kindAttach, needs, route)
 	if err != nil {
 		return peer.ToConnect(err)
 	}

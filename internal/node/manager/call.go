@@ -15,7 +15,8 @@ import (
 // maxPuts is how many uploads come to the node at once.
 const maxPuts = 16
 
-// Call admits a call on a sandbox as Attach admits a session's stream, and passes it on to the host.
+// Call admits a call on a sandbox as Attach admits a session's stream, and passes it on to the host. The list of sessions has those that have
+// ended.
 func (m *Manager) Call(ctx context.Context, stream *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error {
 	first, err := stream.Receive()
 	if err != nil {
@@ -25,7 +26,11 @@ func (m *Manager) Call(ctx context.Context, stream *connect.BidiStream[sandboxv1
 	if err != nil {
 		return peer.ToConnect(err)
 	}
-	ctx, leave, err := m.table.enter(ctx, kindCall, route)
+	needs := admit
+	if first.GetAction().GetListSessions() != nil {
+		needs = admitReading
+	}
+	ctx, leave, err := m.table.enter(ctx, kindCall, needs, route)
 	if err != nil {
 		return peer.ToConnect(err)
 	}

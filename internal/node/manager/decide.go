@@ -59,8 +59,8 @@ func orderRun(old, newest *record, order record, now time.Time) (record, error) 
 }
 
 // orderStop is the record after StopExecution was ordered. One that isn't running yet is stopped when it does; one that has ended stays as
-// it ended.
-func orderStop(old *record, route space.Route, cause telemetry.Cause) (record, error) {
+// it ended, and one that is being stopped has the grace that it was given first.
+func orderStop(old *record, route space.Route, grace time.Duration, cause telemetry.Cause) (record, error) {
 	if old == nil {
 		return record{}, space.Errorf(space.CodeNotFound, "execution %s isn't on this node", route.Execution)
 	}
@@ -70,7 +70,11 @@ func orderStop(old *record, route space.Route, cause telemetry.Cause) (record, e
 	if old.Wanted == wantRemoved {
 		return record{}, space.Errorf(space.CodeConflict, "execution %s was ordered to be removed", route.Execution)
 	}
-	return old.want(wantStopped, cause), nil
+	r := old.want(wantStopped, cause)
+	if old.Wanted != wantStopped {
+		r.Grace = grace
+	}
+	return r, nil
 }
 
 // orderRemove is the record after RemoveExecution was ordered. An unknown execution gets a tombstone too: the host may have it.
@@ -161,21 +165,30 @@ func final(s space.ExecutionState) bool {
 
 // admit says whether a request may reach an execution: r is the record that find chose for its route, nil if it chose none.
 func admit(route space.Route, r *record) error {
-	if r == nil {
-		return space.Errorf(space.CodeRouteStale, "sandbox %s doesn't run on this node", route.Sandbox)
-	}
-	if err := route.Match(r.Route); err != nil {
+	if err := admitReading(route, r); err != nil {
 		return err
 	}
 	switch {
-	case r.Wanted == wantRemoved:
-		return space.Errorf(space.CodeExecutionLost, "the machine of sandbox %s was removed", route.Sandbox)
 	case final(r.State):
 		return lostError(*r)
 	case r.State == space.ExecutionStopped:
 		return space.Errorf(space.CodeConflict, "sandbox %s is stopped; start it", route.Sandbox)
 	case r.State != space.ExecutionRunning:
 		return space.Errorf(space.CodeUnavailable, "the machine of sandbox %s isn't running yet; try again", route.Sandbox)
+	}
+	return nil
+}
+
+// admitReading says whether what is kept of a sandbox's ended sessions may be read by the route of an execution, which needn't run.
+func admitReading(route space.Route, r *record) error {
+	if r == nil {
+		return space.Errorf(space.CodeRouteStale, "sandbox %s isn't on this node", route.Sandbox)
+	}
+	if err := route.Match(r.Route); err != nil {
+		return err
+	}
+	if r.Wanted == wantRemoved {
+		return space.Errorf(space.CodeExecutionLost, "the machine of sandbox %s was removed", route.Sandbox)
 	}
 	return nil
 }

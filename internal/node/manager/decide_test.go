@@ -50,7 +50,7 @@ func TestNothingLeadsBackToPending(t *testing.T) {
 			case 3:
 				r = fail(r, space.Errorf(space.CodeGuest, "no"), noon)
 			case 4:
-				if next, err := orderStop(&r, r.Route, telemetry.Cause{}); err == nil {
+				if next, err := orderStop(&r, r.Route, time.Second, telemetry.Cause{}); err == nil {
 					r = next
 				}
 			}
@@ -151,7 +151,7 @@ func TestStop(t *testing.T) {
 		{"lost", "an order", space.ExecutionLost, actNone},
 		{"failed", "an order", space.ExecutionFailed, actNone},
 	} {
-		r, err := orderStop(&record{Route: route, Order: tt.order, Wanted: wantRunning, State: tt.state}, route, telemetry.Cause{})
+		r, err := orderStop(&record{Route: route, Order: tt.order, Wanted: wantRunning, State: tt.state}, route, time.Second, telemetry.Cause{})
 		if got := decide(r); err != nil || got != tt.want || r.State != tt.state {
 			t.Errorf("%s: %v, %v: action %d, want %d", tt.name, r, err, got, tt.want)
 		}
@@ -165,7 +165,7 @@ func TestStop(t *testing.T) {
 		"another sandbox's":  {&record{Route: other}, space.CodeRouteDenied},
 		"ordered to be gone": {&record{Route: route, Wanted: wantRemoved}, space.CodeConflict},
 	} {
-		if _, err := orderStop(c.old, route, telemetry.Cause{}); space.CodeOf(err) != c.want {
+		if _, err := orderStop(c.old, route, time.Second, telemetry.Cause{}); space.CodeOf(err) != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}

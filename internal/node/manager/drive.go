@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
@@ -122,7 +123,7 @@ func (m *Manager) ensure(ctx context.Context, r record) error {
 func (m *Manager) halt(ctx context.Context, r record) error {
 	return limited(ctx, m.stops, stopTimeout, func(ctx context.Context) error {
 		_, err := m.host.StopExecution(ctx, connect.NewRequest(&hostv1.StopExecutionRequest{
-			Order: &controlv1.StopExecution{Route: peer.RouteMessage(r.Route)},
+			Order: &controlv1.StopExecution{Route: peer.RouteMessage(r.Route), Grace: durationpb.New(r.Grace)},
 		}))
 		return err
 	})

@@ -128,7 +128,7 @@ func (t *table) orderStop(c change, o *controlv1.StopExecution, cause telemetry.
 		return id, err
 	}
 	old := t.record(id)
-	next, err := orderStop(old, route, cause)
+	next, err := orderStop(old, route, o.GetGrace().AsDuration(), cause)
 	return id, addRecord(c, old, next, err)
 }
 

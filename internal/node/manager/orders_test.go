@@ -1,8 +1,11 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -187,5 +190,46 @@ func TestMessagesSurviveTheFile(t *testing.T) {
 	}
 	if err := back.UnmarshalJSON([]byte(fmt.Sprint(`{}`))); err == nil {
 		t.Error("an object was read as a message")
+	}
+}
+
+// TestLoginIsNeverOnDisk kills the manager between taking an order with a login and following it: its file has nothing of it, and the control plane
+// orders again.
+func TestLoginIsNeverOnDisk(t *testing.T) {
+	const canary = "s3cret-canary"
+	path := filepath.Join(t.TempDir(), "records")
+	table, err := openTable(path, "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := space.NewID(space.PrefixTemplate)
+	order := &controlv1.Order{Order: &controlv1.Order_EnsureTemplate{EnsureTemplate: &controlv1.EnsureTemplate{
+		Template: id, Source: &controlv1.Source{Source: &controlv1.Source_Image{Image: "registry.example/app:1"}},
+		RegistryAuth: &controlv1.RegistryAuth{Username: "robot", Password: canary},
+	}}}
+	if changed, err := table.obey([]*controlv1.Order{order}, table.report()); err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	act, _, o := table.lacks(id)
+	got := new(controlv1.EnsureTemplate)
+	if err := o.Order.into(got); err != nil || act != actBuild || got.GetRegistryAuth().GetPassword() != canary {
+		t.Errorf("the host would be told %v, %v", got, err)
+	}
+	if err := table.store.close(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || bytes.Contains(b, []byte(canary)) {
+		t.Errorf("the file has it, %v", err)
+	}
+	table, err = openTable(path, "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.store.close()
+	if len(table.orders) != 0 {
+		t.Errorf("kept are %v", table.orders)
+	}
+	if changed, err := table.obey([]*controlv1.Order{order}, table.report()); err != nil || !changed {
+		t.Errorf("ordered again: %v, %v", changed, err)
 	}
 }

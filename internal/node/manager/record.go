@@ -25,6 +25,7 @@ type record struct {
 	Route   space.Route     `json:"route"`
 	Order   message         `json:"order,omitempty"` // an EnsureExecution; empty if the host had the execution and nobody here knew of it
 	Wanted  wanted          `json:"wanted"`
+	Grace   time.Duration   `json:"grace,omitempty"`   // with wantStopped: what the processes have between SIGTERM and SIGKILL
 	Removed bool            `json:"removed,omitempty"` // a tombstone: the host has nothing left of it
 	Cause   telemetry.Cause `json:"cause,omitzero"`    // what asked for what is wanted
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -96,12 +97,23 @@ func (s *store) write(c change) error {
 		if err := writeAll(tx.Bucket(bucketExecutions), c.records); err != nil {
 			return err
 		}
-		return writeAll(tx.Bucket(bucketTemplates), c.orders)
+		return writeAll(tx.Bucket(bucketTemplates), withoutSecrets(c.orders))
 	})
 	if err != nil {
 		return fmt.Errorf("write runtime records: %w", err)
 	}
 	return nil
+}
+
+// withoutSecrets has an order with a login as one that isn't there.
+func withoutSecrets(orders map[string]*templateOrder) map[string]*templateOrder {
+	out := maps.Clone(orders)
+	for id, o := range out {
+		if o != nil && o.secret {
+			out[id] = nil
+		}
+	}
+	return out
 }
 
 func writeAll[T any](b *bbolt.Bucket, values map[string]*T) error {

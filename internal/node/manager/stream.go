@@ -22,23 +22,24 @@ const (
 // stream is an admitted Attach or Call.
 type stream struct {
 	kind  kind
+	admit func(space.Route, *record) error // what it needs: admit or admitReading
 	route space.Route
 	end   func(cause error) // ends its context with the cause after the grace; later calls change nothing
 }
 
-// enter admits a stream: it compares the whole route and lists the stream under one lock. The returned context ends with the reason
+// enter admits a stream, by what it needs: it compares the whole route and lists the stream under one lock. The returned context ends with the reason
 // as its cause when the record doesn't admit the route any more. The caller calls leave when the stream is over.
-func (t *table) enter(ctx context.Context, k kind, route space.Route) (streamCtx context.Context, leave func(), err error) {
+func (t *table) enter(ctx context.Context, k kind, needs func(space.Route, *record) error, route space.Route) (streamCtx context.Context, leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := admit(route, find(t.records, t.newest, route)); err != nil {
+	if err := needs(route, find(t.records, t.newest, route)); err != nil {
 		return nil, nil, err
 	}
 	if err := t.room(k, route.Sandbox); err != nil {
 		return nil, nil, err
 	}
 	streamCtx, cancel := context.WithCancelCause(ctx)
-	s := &stream{kind: k, route: route, end: endOnce(t.grace, cancel)}
+	s := &stream{kind: k, admit: needs, route: route, end: endOnce(t.grace, cancel)}
 	t.streams[s] = struct{}{}
 	return streamCtx, func() {
 		t.mu.Lock()
@@ -79,7 +80,7 @@ func endOnce(grace time.Duration, cancel context.CancelCauseFunc) func(error) {
 // endStreams ends the streams that the records don't admit any more. mu is held.
 func (t *table) endStreams() {
 	for s := range t.streams {
-		if err := admit(s.route, find(t.records, t.newest, s.route)); err != nil {
+		if err := s.admit(s.route, find(t.records, t.newest, s.route)); err != nil {
 			s.end(err)
 		}
 	}

@@ -176,7 +176,9 @@ func (t *table) built(id string, refused error) error {
 	if refused == nil {
 		o.called = t.now()
 	}
-	o.Err = problemOf(refused)
+	if o.Err = problemOf(refused); o.Err != nil && o.secret {
+		o.Order, o.secret = "", false
+	}
 	c := newChange()
 	c.orders[id] = &o
 	if refused != nil && o.Remove {

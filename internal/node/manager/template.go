@@ -26,6 +26,7 @@ type templateOrder struct {
 	Cause    telemetry.Cause `json:"cause,omitzero"`   // what asked for it
 	Err      *problem        `json:"error,omitempty"`  // the host refused to build it for good; the order stays until the next one
 
+	secret bool      // the order has a login: it's in memory only, and ordered again if this process dies before the host has it
 	called time.Time // when the host accepted; not kept, because the call can be repeated
 }
 
@@ -87,7 +88,7 @@ func (t *table) orderTemplate(c change, o *controlv1.EnsureTemplate, cause telem
 	if err != nil {
 		return id, err
 	}
-	c.orders[id] = &templateOrder{Template: id, Order: order, Cause: cause}
+	c.orders[id] = &templateOrder{Template: id, Order: order, Cause: cause, secret: o.GetRegistryAuth() != nil}
 	return id, nil
 }
 

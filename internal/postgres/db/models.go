@@ -118,23 +118,24 @@ type Project struct {
 }
 
 type Sandbox struct {
-	ID            string
-	Project       string
-	Template      string
-	Desired       string
-	Revision      int64
-	Execution     string
-	Vcpus         int32
-	MemoryBytes   int64
-	DiskBytes     int64
-	Metadata      []byte
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	EnvSealed     []byte
-	ExpiresAt     *time.Time
-	OnExpiry      *string
-	FileKeySealed []byte
-	DeletedAt     *time.Time
+	ID              string
+	Project         string
+	Template        string
+	Desired         string
+	Revision        int64
+	Execution       string
+	Vcpus           int32
+	MemoryBytes     int64
+	DiskBytes       int64
+	Metadata        []byte
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	EnvSealed       []byte
+	ExpiresAt       *time.Time
+	OnExpiry        *string
+	FileKeySealed   []byte
+	DeletedAt       *time.Time
+	StopGraceMillis int32
 }
 
 type SandboxToken struct {
@@ -164,22 +165,23 @@ type Session struct {
 }
 
 type Template struct {
-	ID           string
-	Project      string
-	Name         string
-	Node         string
-	Vcpus        int32
-	MemoryBytes  int64
-	DiskBytes    int64
-	CreatedAt    time.Time
-	SupersededAt *time.Time
-	ContentHash  []byte
-	Source       string
-	Base         *string
-	WantedTags   []string
-	DeletedAt    *time.Time
-	Recipe       *string
-	BuildSealed  []byte
+	ID                 string
+	Project            string
+	Name               string
+	Node               string
+	Vcpus              int32
+	MemoryBytes        int64
+	DiskBytes          int64
+	CreatedAt          time.Time
+	SupersededAt       *time.Time
+	ContentHash        []byte
+	Source             string
+	Base               *string
+	WantedTags         []string
+	DeletedAt          *time.Time
+	Recipe             *string
+	BuildSealed        []byte
+	RegistryAuthSealed []byte
 }
 
 type TemplateAlias struct {

@@ -111,7 +111,7 @@ func (q *Queries) Node(ctx context.Context, arg NodeParams) (NodeRow, error) {
 }
 
 const nodeExecutions = `-- name: NodeExecutions :many
-SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
+SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes, s.stop_grace_millis,
     (CASE WHEN s.desired = 'deleted' THEN 'gone'
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
@@ -127,21 +127,22 @@ ORDER BY e.created_at, e.id
 `
 
 type NodeExecutionsRow struct {
-	ID            string
-	Sandbox       string
-	Epoch         int64
-	PlacementKind string
-	Node          string
-	PodUid        string
-	DiskOf        *string
-	Template      string
-	Vcpus         int32
-	MemoryBytes   int64
-	DiskBytes     int64
-	Want          string
-	State         *string
-	Request       *string
-	Traceparent   *string
+	ID              string
+	Sandbox         string
+	Epoch           int64
+	PlacementKind   string
+	Node            string
+	PodUid          string
+	DiskOf          *string
+	Template        string
+	Vcpus           int32
+	MemoryBytes     int64
+	DiskBytes       int64
+	StopGraceMillis int32
+	Want            string
+	State           *string
+	Request         *string
+	Traceparent     *string
 }
 
 // Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
@@ -167,6 +168,7 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 			&i.Vcpus,
 			&i.MemoryBytes,
 			&i.DiskBytes,
+			&i.StopGraceMillis,
 			&i.Want,
 			&i.State,
 			&i.Request,

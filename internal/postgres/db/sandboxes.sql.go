@@ -12,16 +12,18 @@ import (
 
 const desire = `-- name: Desire :exec
 UPDATE sandboxes SET desired = $1, execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
-    expires_at = CASE WHEN $3::boolean THEN NULL ELSE expires_at END,
-    on_expiry = CASE WHEN $3::boolean THEN NULL ELSE on_expiry END
-WHERE id = $4
+    stop_grace_millis = coalesce($3::integer, stop_grace_millis),
+    expires_at = CASE WHEN $4::boolean THEN NULL ELSE expires_at END,
+    on_expiry = CASE WHEN $4::boolean THEN NULL ELSE on_expiry END
+WHERE id = $5
 `
 
 type DesireParams struct {
-	Desired      string
-	Execution    *string
-	DropLifetime bool
-	ID           string
+	Desired         string
+	Execution       *string
+	StopGraceMillis *int32
+	DropLifetime    bool
+	ID              string
 }
 
 // A new execution, if there is one, becomes the current one.
@@ -29,6 +31,7 @@ func (q *Queries) Desire(ctx context.Context, arg DesireParams) error {
 	_, err := q.db.Exec(ctx, desire,
 		arg.Desired,
 		arg.Execution,
+		arg.StopGraceMillis,
 		arg.DropLifetime,
 		arg.ID,
 	)

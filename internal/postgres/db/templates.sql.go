@@ -150,6 +150,16 @@ func (q *Queries) DropNames(ctx context.Context, template string) error {
 	return err
 }
 
+const dropRegistryAuth = `-- name: DropRegistryAuth :exec
+UPDATE templates SET registry_auth_sealed = NULL WHERE id = $1 AND registry_auth_sealed IS NOT NULL
+`
+
+// The build has ended.
+func (q *Queries) DropRegistryAuth(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, dropRegistryAuth, id)
+	return err
+}
+
 const dropTags = `-- name: DropTags :exec
 DELETE FROM template_tags WHERE template = $1
 `
@@ -215,23 +225,24 @@ func (q *Queries) InsertAlias(ctx context.Context, arg InsertAliasParams) error 
 }
 
 const insertTemplate = `-- name: InsertTemplate :exec
-INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, content_hash, source, base, wanted_tags)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 `
 
 type InsertTemplateParams struct {
-	ID          string
-	Project     string
-	Name        string
-	Node        string
-	Vcpus       int32
-	MemoryBytes int64
-	DiskBytes   int64
-	BuildSealed []byte
-	ContentHash []byte
-	Source      string
-	Base        *string
-	WantedTags  []string
+	ID                 string
+	Project            string
+	Name               string
+	Node               string
+	Vcpus              int32
+	MemoryBytes        int64
+	DiskBytes          int64
+	BuildSealed        []byte
+	RegistryAuthSealed []byte
+	ContentHash        []byte
+	Source             string
+	Base               *string
+	WantedTags         []string
 }
 
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) error {
@@ -244,6 +255,7 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.MemoryBytes,
 		arg.DiskBytes,
 		arg.BuildSealed,
+		arg.RegistryAuthSealed,
 		arg.ContentHash,
 		arg.Source,
 		arg.Base,
@@ -299,7 +311,7 @@ func (q *Queries) LockTemplate(ctx context.Context, arg LockTemplateParams) (Loc
 }
 
 const markTemplateDeleted = `-- name: MarkTemplateDeleted :exec
-UPDATE templates SET deleted_at = now() WHERE id = $1
+UPDATE templates SET deleted_at = now(), registry_auth_sealed = NULL WHERE id = $1
 `
 
 func (q *Queries) MarkTemplateDeleted(ctx context.Context, id string) error {
@@ -517,15 +529,16 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 }
 
 const templateBuild = `-- name: TemplateBuild :one
-SELECT recipe, build_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
+SELECT recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
 `
 
 type TemplateBuildRow struct {
-	Recipe      *string
-	BuildSealed []byte
-	Vcpus       int32
-	MemoryBytes int64
-	DiskBytes   int64
+	Recipe             *string
+	BuildSealed        []byte
+	RegistryAuthSealed []byte
+	Vcpus              int32
+	MemoryBytes        int64
+	DiskBytes          int64
 }
 
 func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRow, error) {
@@ -534,6 +547,7 @@ func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRo
 	err := row.Scan(
 		&i.Recipe,
 		&i.BuildSealed,
+		&i.RegistryAuthSealed,
 		&i.Vcpus,
 		&i.MemoryBytes,
 		&i.DiskBytes,

@@ -15,7 +15,7 @@ FROM nodes WHERE name = @name;
 -- name: NodeExecutions :many
 -- Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
 -- boots from. With what asked for it last: the request of the sandbox's newest operation.
-SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes,
+SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes, s.stop_grace_millis,
     (CASE WHEN s.desired = 'deleted' THEN 'gone'
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'

@@ -43,6 +43,7 @@ SELECT id FROM sandboxes WHERE project = @project AND id = @id FOR NO KEY UPDATE
 -- name: Desire :exec
 -- A new execution, if there is one, becomes the current one.
 UPDATE sandboxes SET desired = @desired, execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(),
+    stop_grace_millis = coalesce(sqlc.narg('stop_grace_millis')::integer, stop_grace_millis),
     expires_at = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE expires_at END,
     on_expiry = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE on_expiry END
 WHERE id = @id;

@@ -24,8 +24,8 @@ WHERE st.template = t.id AND st.state = 'failed' AND t.project = @project AND t.
 RETURNING t.id;
 
 -- name: InsertTemplate :exec
-INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, content_hash, source, base, wanted_tags)
-VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build_sealed, @content_hash, @source, @base, @wanted_tags);
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags)
+VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build_sealed, @registry_auth_sealed, @content_hash, @source, @base, @wanted_tags);
 
 -- name: InheritNames :exec
 UPDATE template_names SET template = @template WHERE template = ANY(@superseded::text[]);
@@ -101,7 +101,7 @@ SELECT (SELECT count(*) FROM sandboxes s WHERE s.template = @template::text AND 
         WHERE t.base = @template::text AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds;
 
 -- name: MarkTemplateDeleted :exec
-UPDATE templates SET deleted_at = now() WHERE id = @id;
+UPDATE templates SET deleted_at = now(), registry_auth_sealed = NULL WHERE id = @id;
 
 -- name: DropNames :exec
 DELETE FROM template_names WHERE template = @template;
@@ -115,7 +115,11 @@ DELETE FROM template_aliases a USING templates d WHERE d.id = @template AND a.pr
 DELETE FROM template_tags WHERE template = @template;
 
 -- name: TemplateBuild :one
-SELECT recipe, build_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = @id AND superseded_at IS NULL AND deleted_at IS NULL;
+SELECT recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = @id AND superseded_at IS NULL AND deleted_at IS NULL;
+
+-- name: DropRegistryAuth :exec
+-- The build has ended.
+UPDATE templates SET registry_auth_sealed = NULL WHERE id = @id AND registry_auth_sealed IS NOT NULL;
 
 -- name: Template :one
 -- By id; else by name, else by name and tag. An alias stands for its name.

@@ -890,10 +890,13 @@ func (x *EnsureExecution) GetDiskOf() string {
 	return ""
 }
 
-// StopExecution writes out the guest's files, ends its machine and keeps its disk; the execution is reported as stopped.
+// StopExecution ends an execution's processes, writes out the guest's files, ends its machine and keeps its disk; the execution is reported as
+// stopped.
 type StopExecution struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Route *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	// How long the processes have from SIGTERM to SIGKILL, at most 5 min; the stop goes on when none is left. 0: no time, SIGKILL at once.
+	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -931,6 +934,13 @@ func (*StopExecution) Descriptor() ([]byte, []int) {
 func (x *StopExecution) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
+	}
+	return nil
+}
+
+func (x *StopExecution) GetGrace() *durationpb.Duration {
+	if x != nil {
+		return x.Grace
 	}
 	return nil
 }
@@ -1024,16 +1034,18 @@ func (x *RemoveTemplate) GetTemplate() string {
 }
 
 type EnsureTemplate struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Template      string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
-	Recipe        string                 `protobuf:"bytes,2,opt,name=recipe,proto3" json:"recipe,omitempty"`     // base, mini; or:
-	Shape         *Shape                 `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`       // 0 for a disk size: as large as the files need, and a half more
-	Source        *Source                `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
-	Steps         []*Step                `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
-	StartCommand  string                 `protobuf:"bytes,6,opt,name=start_command,json=startCommand,proto3" json:"start_command,omitempty"` // as the user, in the workdir; runs in the snapshot
-	ReadyCheck    string                 `protobuf:"bytes,7,opt,name=ready_check,json=readyCheck,proto3" json:"ready_check,omitempty"`
-	Defaults      *Defaults              `protobuf:"bytes,8,opt,name=defaults,proto3" json:"defaults,omitempty"` // above what the image says
-	NoCache       bool                   `protobuf:"varint,9,opt,name=no_cache,json=noCache,proto3" json:"no_cache,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Template     string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
+	Recipe       string                 `protobuf:"bytes,2,opt,name=recipe,proto3" json:"recipe,omitempty"`     // base, mini; or:
+	Shape        *Shape                 `protobuf:"bytes,3,opt,name=shape,proto3" json:"shape,omitempty"`       // 0 for a disk size: as large as the files need, and a half more
+	Source       *Source                `protobuf:"bytes,4,opt,name=source,proto3" json:"source,omitempty"`
+	Steps        []*Step                `protobuf:"bytes,5,rep,name=steps,proto3" json:"steps,omitempty"`
+	StartCommand string                 `protobuf:"bytes,6,opt,name=start_command,json=startCommand,proto3" json:"start_command,omitempty"` // as the user, in the workdir; runs in the snapshot
+	ReadyCheck   string                 `protobuf:"bytes,7,opt,name=ready_check,json=readyCheck,proto3" json:"ready_check,omitempty"`
+	Defaults     *Defaults              `protobuf:"bytes,8,opt,name=defaults,proto3" json:"defaults,omitempty"` // above what the image says
+	NoCache      bool                   `protobuf:"varint,9,opt,name=no_cache,json=noCache,proto3" json:"no_cache,omitempty"`
+	// A login for the image's registry. It's kept nowhere on the node but in memory, for the time of the build.
+	RegistryAuth  *RegistryAuth `protobuf:"bytes,10,opt,name=registry_auth,json=registryAuth,proto3" json:"registry_auth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1131,6 +1143,74 @@ func (x *EnsureTemplate) GetNoCache() bool {
 	return false
 }
 
+func (x *EnsureTemplate) GetRegistryAuth() *RegistryAuth {
+	if x != nil {
+		return x.RegistryAuth
+	}
+	return nil
+}
+
+// RegistryAuth is a name with its password, or a token that the registry takes as it is.
+type RegistryAuth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Username      string                 `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	Password      string                 `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegistryAuth) Reset() {
+	*x = RegistryAuth{}
+	mi := &file_control_v1_control_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegistryAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegistryAuth) ProtoMessage() {}
+
+func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegistryAuth.ProtoReflect.Descriptor instead.
+func (*RegistryAuth) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RegistryAuth) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *RegistryAuth) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+func (x *RegistryAuth) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 // Source is what a template's file system is made of.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1148,7 +1228,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1240,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1253,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Source) GetSource() isSource_Source {
@@ -1272,7 +1352,7 @@ type Debian struct {
 
 func (x *Debian) Reset() {
 	*x = Debian{}
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1364,7 @@ func (x *Debian) String() string {
 func (*Debian) ProtoMessage() {}
 
 func (x *Debian) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1377,7 @@ func (x *Debian) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Debian.ProtoReflect.Descriptor instead.
 func (*Debian) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Debian) GetSuite() string {
@@ -1329,7 +1409,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1421,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1434,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Step) GetStep() isStep_Step {
@@ -1424,7 +1504,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1516,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1529,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Copy) GetUpload() string {
@@ -1483,7 +1563,7 @@ type ResolveAttachmentRequest struct {
 
 func (x *ResolveAttachmentRequest) Reset() {
 	*x = ResolveAttachmentRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1575,7 @@ func (x *ResolveAttachmentRequest) String() string {
 func (*ResolveAttachmentRequest) ProtoMessage() {}
 
 func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1588,7 @@ func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentRequest.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveAttachmentRequest) GetToken() string {
@@ -1536,7 +1616,7 @@ type ResolveAttachmentResponse struct {
 
 func (x *ResolveAttachmentResponse) Reset() {
 	*x = ResolveAttachmentResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1628,7 @@ func (x *ResolveAttachmentResponse) String() string {
 func (*ResolveAttachmentResponse) ProtoMessage() {}
 
 func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1641,7 @@ func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentResponse.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveAttachmentResponse) GetRoute() *v1.Route {
@@ -1586,17 +1666,19 @@ func (x *ResolveAttachmentResponse) GetSpec() *v12.Spec {
 }
 
 type ResolveSandboxRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sandbox       string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // or:
-	Signed        *SignedURL             `protobuf:"bytes,3,opt,name=signed,proto3" json:"signed,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Sandbox string                 `protobuf:"bytes,1,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Token   string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // or:
+	Signed  *SignedURL             `protobuf:"bytes,3,opt,name=signed,proto3" json:"signed,omitempty"`
+	// The call reads what is kept of ended sessions: the sandbox needn't run. A token only.
+	Kept          bool `protobuf:"varint,4,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveSandboxRequest) Reset() {
 	*x = ResolveSandboxRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1690,7 @@ func (x *ResolveSandboxRequest) String() string {
 func (*ResolveSandboxRequest) ProtoMessage() {}
 
 func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1703,7 @@ func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResolveSandboxRequest) GetSandbox() string {
@@ -1645,6 +1727,13 @@ func (x *ResolveSandboxRequest) GetSigned() *SignedURL {
 	return nil
 }
 
+func (x *ResolveSandboxRequest) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
 type SignedURL struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -1658,7 +1747,7 @@ type SignedURL struct {
 
 func (x *SignedURL) Reset() {
 	*x = SignedURL{}
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1759,7 @@ func (x *SignedURL) String() string {
 func (*SignedURL) ProtoMessage() {}
 
 func (x *SignedURL) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1772,7 @@ func (x *SignedURL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedURL.ProtoReflect.Descriptor instead.
 func (*SignedURL) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SignedURL) GetPath() string {
@@ -1731,7 +1820,7 @@ type ResolveSandboxResponse struct {
 
 func (x *ResolveSandboxResponse) Reset() {
 	*x = ResolveSandboxResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1832,7 @@ func (x *ResolveSandboxResponse) String() string {
 func (*ResolveSandboxResponse) ProtoMessage() {}
 
 func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1845,7 @@ func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveSandboxResponse) GetRoute() *v1.Route {
@@ -1785,7 +1874,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1797,7 +1886,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1810,7 +1899,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateSessionRequest) GetSandbox() string {
@@ -1850,7 +1939,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1951,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1964,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateSessionResponse) GetBody() []byte {
@@ -1895,7 +1984,7 @@ type ResolveSessionRequest struct {
 
 func (x *ResolveSessionRequest) Reset() {
 	*x = ResolveSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1907,7 +1996,7 @@ func (x *ResolveSessionRequest) String() string {
 func (*ResolveSessionRequest) ProtoMessage() {}
 
 func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1920,7 +2009,7 @@ func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolveSessionRequest) GetSession() string {
@@ -1947,7 +2036,7 @@ type ResolveSessionResponse struct {
 
 func (x *ResolveSessionResponse) Reset() {
 	*x = ResolveSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2048,7 @@ func (x *ResolveSessionResponse) String() string {
 func (*ResolveSessionResponse) ProtoMessage() {}
 
 func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2061,7 @@ func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolveSessionResponse) GetRoute() *v1.Route {
@@ -1999,7 +2088,7 @@ type ResolveUploadRequest struct {
 
 func (x *ResolveUploadRequest) Reset() {
 	*x = ResolveUploadRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2100,7 @@ func (x *ResolveUploadRequest) String() string {
 func (*ResolveUploadRequest) ProtoMessage() {}
 
 func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2113,7 @@ func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
 func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResolveUploadRequest) GetUpload() string {
@@ -2053,7 +2142,7 @@ type ResolveUploadResponse struct {
 
 func (x *ResolveUploadResponse) Reset() {
 	*x = ResolveUploadResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2154,7 @@ func (x *ResolveUploadResponse) String() string {
 func (*ResolveUploadResponse) ProtoMessage() {}
 
 func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2167,7 @@ func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
 func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResolveUploadResponse) GetUpload() string {
@@ -2185,13 +2274,14 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
 	"\btemplate\x18\x02 \x01(\tR\btemplate\x12-\n" +
 	"\x05shape\x18\x03 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x12\x17\n" +
-	"\adisk_of\x18\x04 \x01(\tR\x06diskOf\"<\n" +
+	"\adisk_of\x18\x04 \x01(\tR\x06diskOf\"m\n" +
 	"\rStopExecution\x12+\n" +
-	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\">\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12/\n" +
+	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\">\n" +
 	"\x0fRemoveExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\",\n" +
 	"\x0eRemoveTemplate\x12\x1a\n" +
-	"\btemplate\x18\x01 \x01(\tR\btemplate\"\xec\x02\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\"\xb1\x03\n" +
 	"\x0eEnsureTemplate\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x16\n" +
 	"\x06recipe\x18\x02 \x01(\tR\x06recipe\x12-\n" +
@@ -2202,7 +2292,13 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\vready_check\x18\a \x01(\tR\n" +
 	"readyCheck\x126\n" +
 	"\bdefaults\x18\b \x01(\v2\x1a.space.control.v1.DefaultsR\bdefaults\x12\x19\n" +
-	"\bno_cache\x18\t \x01(\bR\anoCache\"\xb2\x01\n" +
+	"\bno_cache\x18\t \x01(\bR\anoCache\x12C\n" +
+	"\rregistry_auth\x18\n" +
+	" \x01(\v2\x1e.space.control.v1.RegistryAuthR\fregistryAuth\"\\\n" +
+	"\fRegistryAuth\x12\x1a\n" +
+	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
+	"\bpassword\x18\x02 \x01(\tR\bpassword\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\"\xb2\x01\n" +
 	"\x06Source\x122\n" +
 	"\x06debian\x18\x01 \x01(\v2\x18.space.control.v1.DebianH\x00R\x06debian\x12\x16\n" +
 	"\x05image\x18\x02 \x01(\tH\x00R\x05image\x12\x1a\n" +
@@ -2228,11 +2324,12 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x19ResolveAttachmentResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12*\n" +
-	"\x04spec\x18\x03 \x01(\v2\x16.space.session.v1.SpecR\x04spec\"|\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.space.session.v1.SpecR\x04spec\"\x90\x01\n" +
 	"\x15ResolveSandboxRequest\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x123\n" +
-	"\x06signed\x18\x03 \x01(\v2\x1b.space.control.v1.SignedURLR\x06signed\"\x92\x01\n" +
+	"\x06signed\x18\x03 \x01(\v2\x1b.space.control.v1.SignedURLR\x06signed\x12\x12\n" +
+	"\x04kept\x18\x04 \x01(\bR\x04kept\"\x92\x01\n" +
 	"\tSignedURL\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x12\n" +
@@ -2284,7 +2381,7 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_control_v1_control_proto_goTypes = []any{
 	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
 	(*NodeFacts)(nil),                 // 1: space.control.v1.NodeFacts
@@ -2301,87 +2398,90 @@ var file_control_v1_control_proto_goTypes = []any{
 	(*RemoveExecution)(nil),           // 12: space.control.v1.RemoveExecution
 	(*RemoveTemplate)(nil),            // 13: space.control.v1.RemoveTemplate
 	(*EnsureTemplate)(nil),            // 14: space.control.v1.EnsureTemplate
-	(*Source)(nil),                    // 15: space.control.v1.Source
-	(*Debian)(nil),                    // 16: space.control.v1.Debian
-	(*Step)(nil),                      // 17: space.control.v1.Step
-	(*Copy)(nil),                      // 18: space.control.v1.Copy
-	(*ResolveAttachmentRequest)(nil),  // 19: space.control.v1.ResolveAttachmentRequest
-	(*ResolveAttachmentResponse)(nil), // 20: space.control.v1.ResolveAttachmentResponse
-	(*ResolveSandboxRequest)(nil),     // 21: space.control.v1.ResolveSandboxRequest
-	(*SignedURL)(nil),                 // 22: space.control.v1.SignedURL
-	(*ResolveSandboxResponse)(nil),    // 23: space.control.v1.ResolveSandboxResponse
-	(*CreateSessionRequest)(nil),      // 24: space.control.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),     // 25: space.control.v1.CreateSessionResponse
-	(*ResolveSessionRequest)(nil),     // 26: space.control.v1.ResolveSessionRequest
-	(*ResolveSessionResponse)(nil),    // 27: space.control.v1.ResolveSessionResponse
-	(*ResolveUploadRequest)(nil),      // 28: space.control.v1.ResolveUploadRequest
-	(*ResolveUploadResponse)(nil),     // 29: space.control.v1.ResolveUploadResponse
-	nil,                               // 30: space.control.v1.Defaults.EnvEntry
-	nil,                               // 31: space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	(*durationpb.Duration)(nil),       // 32: google.protobuf.Duration
-	(*v1.Route)(nil),                  // 33: space.route.v1.Route
-	(*v1.Error)(nil),                  // 34: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
-	(*v11.Usage)(nil),                 // 36: space.sandbox.v1.Usage
-	(*v12.Spec)(nil),                  // 37: space.session.v1.Spec
+	(*RegistryAuth)(nil),              // 15: space.control.v1.RegistryAuth
+	(*Source)(nil),                    // 16: space.control.v1.Source
+	(*Debian)(nil),                    // 17: space.control.v1.Debian
+	(*Step)(nil),                      // 18: space.control.v1.Step
+	(*Copy)(nil),                      // 19: space.control.v1.Copy
+	(*ResolveAttachmentRequest)(nil),  // 20: space.control.v1.ResolveAttachmentRequest
+	(*ResolveAttachmentResponse)(nil), // 21: space.control.v1.ResolveAttachmentResponse
+	(*ResolveSandboxRequest)(nil),     // 22: space.control.v1.ResolveSandboxRequest
+	(*SignedURL)(nil),                 // 23: space.control.v1.SignedURL
+	(*ResolveSandboxResponse)(nil),    // 24: space.control.v1.ResolveSandboxResponse
+	(*CreateSessionRequest)(nil),      // 25: space.control.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),     // 26: space.control.v1.CreateSessionResponse
+	(*ResolveSessionRequest)(nil),     // 27: space.control.v1.ResolveSessionRequest
+	(*ResolveSessionResponse)(nil),    // 28: space.control.v1.ResolveSessionResponse
+	(*ResolveUploadRequest)(nil),      // 29: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 30: space.control.v1.ResolveUploadResponse
+	nil,                               // 31: space.control.v1.Defaults.EnvEntry
+	nil,                               // 32: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 33: google.protobuf.Duration
+	(*v1.Route)(nil),                  // 34: space.route.v1.Route
+	(*v1.Error)(nil),                  // 35: space.route.v1.Error
+	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
+	(*v11.Usage)(nil),                 // 37: space.sandbox.v1.Usage
+	(*v12.Spec)(nil),                  // 38: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
 	2,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
 	3,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
 	1,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	32, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	33, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	34, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	35, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	36, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
-	34, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	33, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	34, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	35, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	36, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	37, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	35, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
 	6,  // 9: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
 	4,  // 10: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
 	5,  // 11: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	30, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	35, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	31, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	36, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
 	8,  // 14: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	32, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	31, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	33, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	32, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
 	10, // 17: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
 	12, // 18: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
 	14, // 19: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
 	11, // 20: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
 	13, // 21: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
 	9,  // 22: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
-	33, // 23: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	34, // 23: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
 	6,  // 24: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	33, // 25: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	33, // 26: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	6,  // 27: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	15, // 28: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
-	17, // 29: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
-	4,  // 30: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
-	16, // 31: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
-	18, // 32: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
-	4,  // 33: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	33, // 34: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	37, // 35: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	22, // 36: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	33, // 37: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	33, // 38: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	0,  // 39: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	19, // 40: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	21, // 41: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	24, // 42: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	26, // 43: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	28, // 44: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	7,  // 45: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	20, // 46: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	23, // 47: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	25, // 48: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	27, // 49: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	29, // 50: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	45, // [45:51] is the sub-list for method output_type
-	39, // [39:45] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	34, // 25: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	33, // 26: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
+	34, // 27: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	6,  // 28: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	16, // 29: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	18, // 30: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	4,  // 31: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	15, // 32: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
+	17, // 33: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	19, // 34: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	4,  // 35: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	34, // 36: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	38, // 37: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	23, // 38: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	34, // 39: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	34, // 40: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	0,  // 41: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	20, // 42: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	22, // 43: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	25, // 44: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	27, // 45: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	29, // 46: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	7,  // 47: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	21, // 48: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	24, // 49: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	26, // 50: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	28, // 51: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	30, // 52: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	47, // [47:53] is the sub-list for method output_type
+	41, // [41:47] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -2396,14 +2496,14 @@ func file_control_v1_control_proto_init() {
 		(*Order_StopExecution)(nil),
 		(*Order_RemoveTemplate)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[15].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[16].OneofWrappers = []any{
 		(*Source_Debian)(nil),
 		(*Source_Image)(nil),
 		(*Source_Archive)(nil),
 		(*Source_Rootfs)(nil),
 		(*Source_Template)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[17].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[18].OneofWrappers = []any{
 		(*Step_Run)(nil),
 		(*Step_Copy)(nil),
 		(*Step_Set)(nil),
@@ -2414,7 +2514,7 @@ func file_control_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

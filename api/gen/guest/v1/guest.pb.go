@@ -38,6 +38,7 @@ type Call struct {
 	//	*Call_ForgetSession
 	//	*Call_Files
 	//	*Call_Measure
+	//	*Call_Terminate
 	Call          isCall_Call `protobuf_oneof:"call"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -125,6 +126,15 @@ func (x *Call) GetMeasure() *Measure {
 	return nil
 }
 
+func (x *Call) GetTerminate() *Terminate {
+	if x != nil {
+		if x, ok := x.Call.(*Call_Terminate); ok {
+			return x.Terminate
+		}
+	}
+	return nil
+}
+
 type isCall_Call interface {
 	isCall_Call()
 }
@@ -149,6 +159,10 @@ type Call_Measure struct {
 	Measure *Measure `protobuf:"bytes,5,opt,name=measure,proto3,oneof"` // → space.sandbox.v1.GuestUsage, the only answer
 }
 
+type Call_Terminate struct {
+	Terminate *Terminate `protobuf:"bytes,6,opt,name=terminate,proto3,oneof"`
+}
+
 func (*Call_OpenSession) isCall_Call() {}
 
 func (*Call_Quiesce) isCall_Call() {}
@@ -158,6 +172,8 @@ func (*Call_ForgetSession) isCall_Call() {}
 func (*Call_Files) isCall_Call() {}
 
 func (*Call_Measure) isCall_Call() {}
+
+func (*Call_Terminate) isCall_Call() {}
 
 // OpenSession starts a session, or joins it if the guest knows its id. Then: guest → host FromSession messages, host → guest ToSession.
 // A new stream for a session replaces the one before it (a daemon that came back), which is reset.
@@ -716,6 +732,96 @@ func (*Quiesced) Descriptor() ([]byte, []int) {
 	return file_guest_v1_guest_proto_rawDescGZIP(), []int{8}
 }
 
+// Terminate ends all of the sessions' processes: SIGTERM, and SIGHUP for terminals, then SIGKILL for what is left after the grace. It answers
+// Terminated when none is left. Sessions that end meanwhile say so in their exits.
+type Terminate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	GraceMillis   uint32                 `protobuf:"varint,1,opt,name=grace_millis,json=graceMillis,proto3" json:"grace_millis,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Terminate) Reset() {
+	*x = Terminate{}
+	mi := &file_guest_v1_guest_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Terminate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Terminate) ProtoMessage() {}
+
+func (x *Terminate) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Terminate.ProtoReflect.Descriptor instead.
+func (*Terminate) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Terminate) GetGraceMillis() uint32 {
+	if x != nil {
+		return x.GraceMillis
+	}
+	return 0
+}
+
+type Terminated struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Killed        bool                   `protobuf:"varint,1,opt,name=killed,proto3" json:"killed,omitempty"` // some were left after the grace
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Terminated) Reset() {
+	*x = Terminated{}
+	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Terminated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Terminated) ProtoMessage() {}
+
+func (x *Terminated) ProtoReflect() protoreflect.Message {
+	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Terminated.ProtoReflect.Descriptor instead.
+func (*Terminated) Descriptor() ([]byte, []int) {
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Terminated) GetKilled() bool {
+	if x != nil {
+		return x.Killed
+	}
+	return false
+}
+
 // ForgetSession drops an ended session whose log is with the host completely. It answers Forgotten, also for an unknown one.
 type ForgetSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -726,7 +832,7 @@ type ForgetSession struct {
 
 func (x *ForgetSession) Reset() {
 	*x = ForgetSession{}
-	mi := &file_guest_v1_guest_proto_msgTypes[9]
+	mi := &file_guest_v1_guest_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -738,7 +844,7 @@ func (x *ForgetSession) String() string {
 func (*ForgetSession) ProtoMessage() {}
 
 func (x *ForgetSession) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[9]
+	mi := &file_guest_v1_guest_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -751,7 +857,7 @@ func (x *ForgetSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetSession.ProtoReflect.Descriptor instead.
 func (*ForgetSession) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{9}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ForgetSession) GetSession() string {
@@ -769,7 +875,7 @@ type Forgotten struct {
 
 func (x *Forgotten) Reset() {
 	*x = Forgotten{}
-	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	mi := &file_guest_v1_guest_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +887,7 @@ func (x *Forgotten) String() string {
 func (*Forgotten) ProtoMessage() {}
 
 func (x *Forgotten) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[10]
+	mi := &file_guest_v1_guest_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +900,7 @@ func (x *Forgotten) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forgotten.ProtoReflect.Descriptor instead.
 func (*Forgotten) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{10}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{12}
 }
 
 // Measure asks for the guest's own figures.
@@ -806,7 +912,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_guest_v1_guest_proto_msgTypes[11]
+	mi := &file_guest_v1_guest_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +924,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[11]
+	mi := &file_guest_v1_guest_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +937,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{11}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{13}
 }
 
 // ToFiles is host → guest, after a Call with files: the bytes of an upload.
@@ -845,7 +951,7 @@ type ToFiles struct {
 
 func (x *ToFiles) Reset() {
 	*x = ToFiles{}
-	mi := &file_guest_v1_guest_proto_msgTypes[12]
+	mi := &file_guest_v1_guest_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +963,7 @@ func (x *ToFiles) String() string {
 func (*ToFiles) ProtoMessage() {}
 
 func (x *ToFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[12]
+	mi := &file_guest_v1_guest_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +976,7 @@ func (x *ToFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToFiles.ProtoReflect.Descriptor instead.
 func (*ToFiles) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{12}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToFiles) GetData() []byte {
@@ -902,7 +1008,7 @@ type FromFiles struct {
 
 func (x *FromFiles) Reset() {
 	*x = FromFiles{}
-	mi := &file_guest_v1_guest_proto_msgTypes[13]
+	mi := &file_guest_v1_guest_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1020,7 @@ func (x *FromFiles) String() string {
 func (*FromFiles) ProtoMessage() {}
 
 func (x *FromFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[13]
+	mi := &file_guest_v1_guest_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1033,7 @@ func (x *FromFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FromFiles.ProtoReflect.Descriptor instead.
 func (*FromFiles) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{13}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FromFiles) GetMessage() isFromFiles_Message {
@@ -994,7 +1100,7 @@ type Done struct {
 
 func (x *Done) Reset() {
 	*x = Done{}
-	mi := &file_guest_v1_guest_proto_msgTypes[14]
+	mi := &file_guest_v1_guest_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1112,7 @@ func (x *Done) String() string {
 func (*Done) ProtoMessage() {}
 
 func (x *Done) ProtoReflect() protoreflect.Message {
-	mi := &file_guest_v1_guest_proto_msgTypes[14]
+	mi := &file_guest_v1_guest_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,20 +1125,21 @@ func (x *Done) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Done.ProtoReflect.Descriptor instead.
 func (*Done) Descriptor() ([]byte, []int) {
-	return file_guest_v1_guest_proto_rawDescGZIP(), []int{14}
+	return file_guest_v1_guest_proto_rawDescGZIP(), []int{16}
 }
 
 var File_guest_v1_guest_proto protoreflect.FileDescriptor
 
 const file_guest_v1_guest_proto_rawDesc = "" +
 	"\n" +
-	"\x14guest/v1/guest.proto\x12\x0espace.guest.v1\x1a\x18sandbox/v1/sandbox.proto\x1a\x14route/v1/route.proto\x1a\x18session/v1/session.proto\"\xb4\x02\n" +
+	"\x14guest/v1/guest.proto\x12\x0espace.guest.v1\x1a\x18sandbox/v1/sandbox.proto\x1a\x14route/v1/route.proto\x1a\x18session/v1/session.proto\"\xef\x02\n" +
 	"\x04Call\x12@\n" +
 	"\fopen_session\x18\x01 \x01(\v2\x1b.space.guest.v1.OpenSessionH\x00R\vopenSession\x123\n" +
 	"\aquiesce\x18\x02 \x01(\v2\x17.space.guest.v1.QuiesceH\x00R\aquiesce\x12F\n" +
 	"\x0eforget_session\x18\x03 \x01(\v2\x1d.space.guest.v1.ForgetSessionH\x00R\rforgetSession\x120\n" +
 	"\x05files\x18\x04 \x01(\v2\x18.space.sandbox.v1.ActionH\x00R\x05files\x123\n" +
-	"\ameasure\x18\x05 \x01(\v2\x17.space.guest.v1.MeasureH\x00R\ameasureB\x06\n" +
+	"\ameasure\x18\x05 \x01(\v2\x17.space.guest.v1.MeasureH\x00R\ameasure\x129\n" +
+	"\tterminate\x18\x06 \x01(\v2\x19.space.guest.v1.TerminateH\x00R\tterminateB\x06\n" +
 	"\x04call\"\x98\x01\n" +
 	"\vOpenSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12*\n" +
@@ -1068,7 +1175,12 @@ const file_guest_v1_guest_proto_rawDesc = "" +
 	"\x03pid\x18\x03 \x01(\rR\x03pid\"\t\n" +
 	"\aQuiesce\"\n" +
 	"\n" +
-	"\bQuiesced\")\n" +
+	"\bQuiesced\".\n" +
+	"\tTerminate\x12!\n" +
+	"\fgrace_millis\x18\x01 \x01(\rR\vgraceMillis\"$\n" +
+	"\n" +
+	"Terminated\x12\x16\n" +
+	"\x06killed\x18\x01 \x01(\bR\x06killed\")\n" +
 	"\rForgetSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\v\n" +
 	"\tForgotten\"\t\n" +
@@ -1095,7 +1207,7 @@ func file_guest_v1_guest_proto_rawDescGZIP() []byte {
 	return file_guest_v1_guest_proto_rawDescData
 }
 
-var file_guest_v1_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_guest_v1_guest_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_guest_v1_guest_proto_goTypes = []any{
 	(*Call)(nil),            // 0: space.guest.v1.Call
 	(*OpenSession)(nil),     // 1: space.guest.v1.OpenSession
@@ -1106,41 +1218,44 @@ var file_guest_v1_guest_proto_goTypes = []any{
 	(*Opened)(nil),          // 6: space.guest.v1.Opened
 	(*Quiesce)(nil),         // 7: space.guest.v1.Quiesce
 	(*Quiesced)(nil),        // 8: space.guest.v1.Quiesced
-	(*ForgetSession)(nil),   // 9: space.guest.v1.ForgetSession
-	(*Forgotten)(nil),       // 10: space.guest.v1.Forgotten
-	(*Measure)(nil),         // 11: space.guest.v1.Measure
-	(*ToFiles)(nil),         // 12: space.guest.v1.ToFiles
-	(*FromFiles)(nil),       // 13: space.guest.v1.FromFiles
-	(*Done)(nil),            // 14: space.guest.v1.Done
-	(*v1.Action)(nil),       // 15: space.sandbox.v1.Action
-	(*v11.Spec)(nil),        // 16: space.session.v1.Spec
-	(*v11.Terminal)(nil),    // 17: space.session.v1.Terminal
-	(*v11.Output)(nil),      // 18: space.session.v1.Output
-	(*v11.Exit)(nil),        // 19: space.session.v1.Exit
-	(*v1.CallResponse)(nil), // 20: space.sandbox.v1.CallResponse
-	(*v12.Error)(nil),       // 21: space.route.v1.Error
+	(*Terminate)(nil),       // 9: space.guest.v1.Terminate
+	(*Terminated)(nil),      // 10: space.guest.v1.Terminated
+	(*ForgetSession)(nil),   // 11: space.guest.v1.ForgetSession
+	(*Forgotten)(nil),       // 12: space.guest.v1.Forgotten
+	(*Measure)(nil),         // 13: space.guest.v1.Measure
+	(*ToFiles)(nil),         // 14: space.guest.v1.ToFiles
+	(*FromFiles)(nil),       // 15: space.guest.v1.FromFiles
+	(*Done)(nil),            // 16: space.guest.v1.Done
+	(*v1.Action)(nil),       // 17: space.sandbox.v1.Action
+	(*v11.Spec)(nil),        // 18: space.session.v1.Spec
+	(*v11.Terminal)(nil),    // 19: space.session.v1.Terminal
+	(*v11.Output)(nil),      // 20: space.session.v1.Output
+	(*v11.Exit)(nil),        // 21: space.session.v1.Exit
+	(*v1.CallResponse)(nil), // 22: space.sandbox.v1.CallResponse
+	(*v12.Error)(nil),       // 23: space.route.v1.Error
 }
 var file_guest_v1_guest_proto_depIdxs = []int32{
 	1,  // 0: space.guest.v1.Call.open_session:type_name -> space.guest.v1.OpenSession
 	7,  // 1: space.guest.v1.Call.quiesce:type_name -> space.guest.v1.Quiesce
-	9,  // 2: space.guest.v1.Call.forget_session:type_name -> space.guest.v1.ForgetSession
-	15, // 3: space.guest.v1.Call.files:type_name -> space.sandbox.v1.Action
-	11, // 4: space.guest.v1.Call.measure:type_name -> space.guest.v1.Measure
-	16, // 5: space.guest.v1.OpenSession.spec:type_name -> space.session.v1.Spec
-	3,  // 6: space.guest.v1.ToSession.stdin:type_name -> space.guest.v1.StdinChunk
-	17, // 7: space.guest.v1.ToSession.resize:type_name -> space.session.v1.Terminal
-	6,  // 8: space.guest.v1.FromSession.opened:type_name -> space.guest.v1.Opened
-	18, // 9: space.guest.v1.FromSession.output:type_name -> space.session.v1.Output
-	19, // 10: space.guest.v1.FromSession.exit:type_name -> space.session.v1.Exit
-	5,  // 11: space.guest.v1.FromSession.stdin:type_name -> space.guest.v1.StdinState
-	20, // 12: space.guest.v1.FromFiles.response:type_name -> space.sandbox.v1.CallResponse
-	21, // 13: space.guest.v1.FromFiles.error:type_name -> space.route.v1.Error
-	14, // 14: space.guest.v1.FromFiles.done:type_name -> space.guest.v1.Done
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	11, // 2: space.guest.v1.Call.forget_session:type_name -> space.guest.v1.ForgetSession
+	17, // 3: space.guest.v1.Call.files:type_name -> space.sandbox.v1.Action
+	13, // 4: space.guest.v1.Call.measure:type_name -> space.guest.v1.Measure
+	9,  // 5: space.guest.v1.Call.terminate:type_name -> space.guest.v1.Terminate
+	18, // 6: space.guest.v1.OpenSession.spec:type_name -> space.session.v1.Spec
+	3,  // 7: space.guest.v1.ToSession.stdin:type_name -> space.guest.v1.StdinChunk
+	19, // 8: space.guest.v1.ToSession.resize:type_name -> space.session.v1.Terminal
+	6,  // 9: space.guest.v1.FromSession.opened:type_name -> space.guest.v1.Opened
+	20, // 10: space.guest.v1.FromSession.output:type_name -> space.session.v1.Output
+	21, // 11: space.guest.v1.FromSession.exit:type_name -> space.session.v1.Exit
+	5,  // 12: space.guest.v1.FromSession.stdin:type_name -> space.guest.v1.StdinState
+	22, // 13: space.guest.v1.FromFiles.response:type_name -> space.sandbox.v1.CallResponse
+	23, // 14: space.guest.v1.FromFiles.error:type_name -> space.route.v1.Error
+	16, // 15: space.guest.v1.FromFiles.done:type_name -> space.guest.v1.Done
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_guest_v1_guest_proto_init() }
@@ -1154,6 +1269,7 @@ func file_guest_v1_guest_proto_init() {
 		(*Call_ForgetSession)(nil),
 		(*Call_Files)(nil),
 		(*Call_Measure)(nil),
+		(*Call_Terminate)(nil),
 	}
 	file_guest_v1_guest_proto_msgTypes[2].OneofWrappers = []any{
 		(*ToSession_Acknowledged)(nil),
@@ -1167,7 +1283,7 @@ func file_guest_v1_guest_proto_init() {
 		(*FromSession_Exit)(nil),
 		(*FromSession_Stdin)(nil),
 	}
-	file_guest_v1_guest_proto_msgTypes[13].OneofWrappers = []any{
+	file_guest_v1_guest_proto_msgTypes[15].OneofWrappers = []any{
 		(*FromFiles_Response)(nil),
 		(*FromFiles_Error)(nil),
 		(*FromFiles_Done)(nil),
@@ -1178,7 +1294,7 @@ func file_guest_v1_guest_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_guest_v1_guest_proto_rawDesc), len(file_guest_v1_guest_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -233,8 +233,8 @@ func (x *Terminal) GetCols() uint32 {
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
-	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // ses_…
-	Spec          *Spec                  `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`                          // ses_…
+	Spec          *Spec                  `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                                // missing: what is kept of the session is read, which began in this or an earlier execution and has ended; nothing starts
 	FromOffset    uint64                 `protobuf:"varint,4,opt,name=from_offset,json=fromOffset,proto3" json:"from_offset,omitempty"` // bytes of the log that the client already has
 	Resume        bool                   `protobuf:"varint,5,opt,name=resume,proto3" json:"resume,omitempty"`                           // true: the client has seen `started`
 	unknownFields protoimpl.UnknownFields
@@ -620,6 +620,7 @@ type Exit struct {
 	Offset        uint64                 `protobuf:"varint,5,opt,name=offset,proto3" json:"offset,omitempty"`                          // the length of the log
 	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
 	TimedOut      bool                   `protobuf:"varint,7,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // its own timeout ended it
+	Stopped       bool                   `protobuf:"varint,8,opt,name=stopped,proto3" json:"stopped,omitempty"`                   // it ended while its sandbox was being stopped
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -699,6 +700,13 @@ func (x *Exit) GetAt() *timestamppb.Timestamp {
 func (x *Exit) GetTimedOut() bool {
 	if x != nil {
 		return x.TimedOut
+	}
+	return false
+}
+
+func (x *Exit) GetStopped() bool {
+	if x != nil {
+		return x.Stopped
 	}
 	return false
 }
@@ -837,7 +845,7 @@ const file_session_v1_session_proto_rawDesc = "" +
 	"\x04data\x18\x03 \x01(\fR\x04data\")\n" +
 	"\x03Gap\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\x04R\x02to\"\xca\x01\n" +
+	"\x02to\x18\x02 \x01(\x04R\x02to\"\xe4\x01\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x1f\n" +
@@ -846,7 +854,8 @@ const file_session_v1_session_proto_rawDesc = "" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12\x16\n" +
 	"\x06offset\x18\x05 \x01(\x04R\x06offset\x12*\n" +
 	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1b\n" +
-	"\ttimed_out\x18\a \x01(\bR\btimedOut\"3\n" +
+	"\ttimed_out\x18\a \x01(\bR\btimedOut\x12\x18\n" +
+	"\astopped\x18\b \x01(\bR\astopped\"3\n" +
 	"\x04Lost\x12+\n" +
 	"\x05error\x18\x01 \x01(\v2\x15.space.route.v1.ErrorR\x05error\"\x1f\n" +
 	"\x05Ended\x12\x16\n" +

@@ -65,8 +65,8 @@ type ControlServiceClient interface {
 	Synchronize(context.Context, *connect.Request[v1.SynchronizeRequest]) (*connect.Response[v1.SynchronizeResponse], error)
 	// ResolveAttachment turns an attachment token, or a token of the session's sandbox, into a route and the session to attach to. Called by the edge for each attach.
 	// It fixes the session to the sandbox's current execution the first time.
-	// Errors: unauthenticated, forbidden (another session's token), token_expired, session_lost, execution_lost, conflict (the sandbox does
-	// not run yet), unavailable.
+	// A session that has ended with an execution is answered for with the current one's route and without a spec: what is kept of it can be read.
+	// Errors: unauthenticated, forbidden (another session's token), token_expired, execution_lost, conflict (the sandbox doesn't run), unavailable.
 	ResolveAttachment(context.Context, *connect.Request[v1.ResolveAttachmentRequest]) (*connect.Response[v1.ResolveAttachmentResponse], error)
 }
 
@@ -120,8 +120,8 @@ type ControlServiceHandler interface {
 	Synchronize(context.Context, *connect.Request[v1.SynchronizeRequest]) (*connect.Response[v1.SynchronizeResponse], error)
 	// ResolveAttachment turns an attachment token, or a token of the session's sandbox, into a route and the session to attach to. Called by the edge for each attach.
 	// It fixes the session to the sandbox's current execution the first time.
-	// Errors: unauthenticated, forbidden (another session's token), token_expired, session_lost, execution_lost, conflict (the sandbox does
-	// not run yet), unavailable.
+	// A session that has ended with an execution is answered for with the current one's route and without a spec: what is kept of it can be read.
+	// Errors: unauthenticated, forbidden (another session's token), token_expired, execution_lost, conflict (the sandbox doesn't run), unavailable.
 	ResolveAttachment(context.Context, *connect.Request[v1.ResolveAttachmentRequest]) (*connect.Response[v1.ResolveAttachmentResponse], error)
 }
 
