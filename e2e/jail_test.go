@@ -3,8 +3,11 @@
 package e2e
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,11 +15,34 @@ import (
 	"github.com/space-platform/space/internal/instance"
 )
 
-// vmm returns the pid of the process that runs a sandbox's machine: the one in its network namespace with a uid of the VM range.
+// home returns the name of the enclosure in which a sandbox's machine runs, without its prefix. A machine of the pool has one before it
+// belongs to the sandbox, so the node's record has to be asked.
+func home(t *testing.T, s client.Sandbox) string {
+	t.Helper()
+	records, err := filepath.Glob(filepath.Join(platform.instance.Volume(), "executions", "*", "record.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range records {
+		var r struct {
+			Route struct{ Execution string }
+			Home  string
+		}
+		b, err := os.ReadFile(path)
+		if err != nil || json.Unmarshal(b, &r) != nil || r.Route.Execution != s.Execution.Id {
+			continue
+		}
+		return strings.TrimPrefix(cmp.Or(r.Home, r.Route.Execution), "exe_")
+	}
+	t.Fatalf("the node has no record of %s", s.Execution.Id)
+	return ""
+}
+
+// vmm returns the pid of the process that runs a sandbox's machine: the one in its cgroup with a uid of the VM range.
 func vmm(t *testing.T, s client.Sandbox) int {
 	t.Helper()
 	first, last := platform.instance.VMUIDs()
-	label := strings.TrimPrefix(s.Execution.Id, "exe_")
+	label := home(t, s)
 	for _, p := range processes(func(uid int, _ string) bool { return uid >= first && uid <= last }) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p))
 		if err == nil && strings.Contains(string(b), label) {

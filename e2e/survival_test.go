@@ -19,7 +19,7 @@ import (
 // TestKilledMachineIsLost: within two seconds the sandbox is lost, its stream says so, and what its machine held is free.
 func TestKilledMachineIsLost(t *testing.T) {
 	s := create(t, "mini")
-	pid := vmm(t, s)
+	pid, label := vmm(t, s), home(t, s)
 	started := make(chan struct{})
 	ended := make(chan result, 1)
 	open := session(t, s, client.SessionCreate{Shell: ptr("echo here; sleep 1000")})
@@ -43,14 +43,13 @@ func TestKilledMachineIsLost(t *testing.T) {
 	if r := <-ended; r.lost == nil || r.lost.Code != "execution_lost" {
 		t.Errorf("the stream ended with %+v, want a lost event with code execution_lost", r)
 	}
-	eventually(t, 5*time.Second, "what the machine held is free", func() bool { return len(held(s)) == 0 })
+	eventually(t, 5*time.Second, "what the machine held is free", func() bool { return len(held(label)) == 0 })
 	_, err := platform.client.CreateSession(t.Context(), s.Id, client.SessionCreate{Argv: argv("true")})
 	wantCode(t, err, "execution_lost")
 }
 
-// held lists what an execution occupies beyond its disk.
-func held(s client.Sandbox) []string {
-	label := strings.TrimPrefix(s.Execution.Id, "exe_")
+// held lists what a machine occupies beyond its disk, by the name of its enclosure.
+func held(label string) []string {
 	var out []string
 	for _, pattern := range []string{
 		filepath.Join(instance.NetNSDir, platform.instance.Prefix()+label+"*"),
@@ -176,8 +175,8 @@ func TestNothingIsLeftOfADeletedSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid := vmm(t, s)
-	if len(held(s)) == 0 {
+	pid, label := vmm(t, s), home(t, s)
+	if len(held(label)) == 0 {
 		t.Fatal("the test looks in the wrong place: a running sandbox holds nothing")
 	}
 	for range 2 { // twice: `deleted` answers like success
@@ -185,15 +184,15 @@ func TestNothingIsLeftOfADeletedSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left := held(s); len(left) > 0 {
+	if left := held(label); len(left) > 0 {
 		t.Errorf("left over: %v", left)
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
 		t.Errorf("the VMM %d is still there", pid)
 	}
-	label := strings.TrimPrefix(s.Execution.Id, "exe_")
+	execution := strings.TrimPrefix(s.Execution.Id, "exe_")
 	filepath.WalkDir(platform.instance.DataDir(), func(path string, _ os.DirEntry, _ error) error {
-		if strings.Contains(path, label) {
+		if strings.Contains(path, label) || strings.Contains(path, execution) {
 			t.Errorf("left over: %s", path)
 		}
 		return nil
