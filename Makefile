@@ -40,6 +40,7 @@ test: ## all tests: unit, machines, whole platform; the last step is a demo in a
 
 setup: build
 	@bin/space setup --instance $(TEST_INSTANCE)
+	@command -v systemd-analyze >/dev/null || apt-get install --yes --no-install-recommends systemd # checks our units; it doesn't run
 
 compiler: # the race detector needs one
 	@command -v gcc >/dev/null || apt-get install --yes --no-install-recommends gcc libc6-dev
@@ -59,8 +60,10 @@ e2e: build jq ## tests of the whole platform
 redteam: build ## attacks on a whole platform
 	$(GO) test -tags e2e -count=1 -timeout 10m ./redteam/
 
-test-long: build ## tests of the whole platform that take long: a gigabyte through the command line
+test-long: build jq ## tests that take long: a gigabyte through the command line, and all e2e tests with and without a pool
 	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
+	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
+	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/
 
 fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes

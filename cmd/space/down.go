@@ -10,6 +10,7 @@ import (
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/setup"
 	"github.com/space-platform/space/internal/supervise"
+	"github.com/space-platform/space/internal/systemd"
 )
 
 func downCommand() *cobra.Command {
@@ -52,9 +53,7 @@ func refuseToLose(ctx context.Context, i instance.Instance, force bool) error {
 
 // down stops the roles and ends what they left running. Doing it twice is the same as once.
 func down(ctx context.Context, s *steps, i instance.Instance) error {
-	if err := s.do("stop roles", func() (string, error) {
-		return "", supervise.Stop(ctx, superviseDirs(i), programs(i, ""))
-	}); err != nil {
+	if err := s.do("stop roles", func() (string, error) { return "", stopRoles(ctx, i) }); err != nil {
 		return err
 	}
 	return s.do("end machines, unmount the volume", func() (string, error) {
@@ -67,4 +66,14 @@ func down(ctx context.Context, s *steps, i instance.Instance) error {
 		}
 		return fmt.Sprintf("%d machines ended", n), setup.RemoveKernelObjects(ctx, i)
 	})
+}
+
+// stopRoles has systemd stop what it keeps, and then whatever else runs.
+func stopRoles(ctx context.Context, i instance.Instance) error {
+	if sd := systemd.Machine(); sd.Keeps(i) {
+		if err := sd.Stop(ctx, i); err != nil {
+			return err
+		}
+	}
+	return supervise.Stop(ctx, superviseDirs(i), programs(i, ""))
 }

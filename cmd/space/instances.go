@@ -9,7 +9,6 @@ import (
 
 	"github.com/space-platform/space/internal/cli"
 	"github.com/space-platform/space/internal/instance"
-	"github.com/space-platform/space/internal/supervise"
 )
 
 // listed is a platform of this machine.
@@ -30,7 +29,7 @@ func instancesCommand() *cobra.Command {
 		list, rows := []listed{}, [][]string{}
 		for name, slot := range slots {
 			i := instance.Instance{Name: name, Slot: slot}
-			list = append(list, listed{name, loopback(i), supervise.Running(i.RunDir())})
+			list = append(list, listed{name, loopback(i), kept(cmd.Context(), i)})
 		}
 		slices.SortFunc(list, func(a, b listed) int { return cmp.Compare(a.Name, b.Name) })
 		if json() {

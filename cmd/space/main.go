@@ -19,6 +19,6 @@ func main() {
 func platformCommands() []*cobra.Command {
 	return []*cobra.Command{
 		upCommand(), downCommand(), statusCommand(), logsCommand(), setupCommand(), purgeCommand(), instancesCommand(),
-		versionCommand(), bootstrapKeyCommand(), doctorCommand(), metricsCommand(),
+		versionCommand(), bootstrapKeyCommand(), doctorCommand(), metricsCommand(), pidFileCommand(), rotateLogsCommand(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/space-platform/space/internal/cli"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/setup"
+	"github.com/space-platform/space/internal/systemd"
 )
 
 func purgeCommand() *cobra.Command {
@@ -53,6 +54,9 @@ func purge(ctx context.Context, s *steps, name string) error {
 	}
 	return s.do("remove data, users and configuration", func() (string, error) {
 		if err := cli.Forget(userEnvironment, name); err != nil {
+			return "", err
+		}
+		if err := systemd.Machine().Remove(ctx, i); err != nil {
 			return "", err
 		}
 		return "", setup.Purge(ctx, i)

@@ -11,11 +11,44 @@ import (
 
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/supervise"
+	"github.com/space-platform/space/internal/systemd"
 )
 
-// startRoles starts the supervisor, which starts the roles, unless it runs. Roles of an older build end first, and all do if they are to
-// be replaced; machines and PostgreSQL, which aren't ours to replace, go on.
+// startRoles has the roles started by systemd if it keeps them, else by a supervisor.
 func startRoles(ctx context.Context, i instance.Instance, replace bool) (note string, err error) {
+	if systemd.Machine().Keeps(i) {
+		return startUnits(ctx, i, replace)
+	}
+	return supervised(ctx, i, replace)
+}
+
+// startUnits brings the units up to date and has systemd start them, after a supervisor has let go of the roles. Roles of an older build are
+// replaced, and all are if that's wanted, as supervised does it.
+func startUnits(ctx context.Context, i instance.Instance, replace bool) (note string, err error) {
+	self := filepath.Join(i.BinDir(), "space")
+	all := programs(i, self)
+	ours := slices.DeleteFunc(slices.Clone(all), func(p supervise.Program) bool { return p.Name == string(instance.Postgres) })
+	if supervise.Running(i.RunDir()) {
+		if err := supervise.Stop(ctx, superviseDirs(i), all); err != nil {
+			return "", err
+		}
+	}
+	if err := installUnits(ctx, i); err != nil {
+		return "", err
+	}
+	note = "kept by systemd"
+	if old := outdated(i, self, ours); len(old) > 0 || replace {
+		if err := systemd.Machine().Restart(ctx, i, ours); err != nil {
+			return "", err
+		}
+		note = fmt.Sprintf("kept by systemd, and replaced, %d of an older build", len(old))
+	}
+	return note, systemd.Machine().Start(ctx, i)
+}
+
+// supervised starts the supervisor, which starts the roles, unless it runs. Roles of an older build end first, and all do if they are to
+// be replaced; machines and PostgreSQL, which aren't ours to replace, go on.
+func supervised(ctx context.Context, i instance.Instance, replace bool) (note string, err error) {
 	self := filepath.Join(i.BinDir(), "space")
 	ours := slices.DeleteFunc(programs(i, self), func(p supervise.Program) bool { return p.Name == string(instance.Postgres) })
 	old := outdated(i, self, ours)

@@ -14,6 +14,7 @@ import (
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/setup"
 	"github.com/space-platform/space/internal/supervise"
+	"github.com/space-platform/space/internal/systemd"
 )
 
 // statusTimeout bounds what status asks the API: it also runs when the platform is in trouble.
@@ -36,7 +37,7 @@ type platformStatus struct {
 // roleStatus is one role.
 type roleStatus struct {
 	Role     string `json:"role"`
-	State    string `json:"state"` // running, restarting (its supervisor will), stopped
+	State    string `json:"state"` // running, restarting (somebody will), stopped
 	PID      int    `json:"pid,omitempty"`
 	Uptime   int    `json:"uptime_seconds,omitempty"`
 	Restarts int    `json:"restarts"`
@@ -78,14 +79,14 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 	if s.Machines, err = setup.Machines(i); err != nil {
 		return s, err
 	}
-	supervised := supervise.Running(i.RunDir())
-	for _, name := range append([]string{supervise.Name}, names(roles(i))...) {
-		r := roleOf(i, name, supervised, time.Now())
+	kept := kept(ctx, i)
+	for _, name := range shown(i) {
+		r := roleOf(i, name, kept, time.Now())
 		s.Healthy = s.Healthy && r.State == "running"
 		s.Roles = append(s.Roles, r)
 	}
-	if !supervised {
-		s.Next = "the supervisor doesn't run, so nobody restarts the roles: sudo space up --instance " + i.Name
+	if !kept {
+		s.Next = "nobody restarts the roles: sudo space up --instance " + i.Name
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -98,6 +99,19 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 	return s, nil
 }
 
+// kept tells whether somebody starts the roles again when they end.
+func kept(ctx context.Context, i instance.Instance) bool {
+	return supervise.Running(i.RunDir()) || systemd.Machine().Active(ctx, i)
+}
+
+// shown are the roles of a status. Where systemd keeps them there is no supervisor.
+func shown(i instance.Instance) []string {
+	if systemd.Machine().Keeps(i) {
+		return names(roles(i))
+	}
+	return append([]string{supervise.Name}, names(roles(i))...)
+}
+
 func names(roles []instance.Role) []string {
 	out := make([]string, len(roles))
 	for k, r := range roles {
@@ -106,12 +120,12 @@ func names(roles []instance.Role) []string {
 	return out
 }
 
-func roleOf(i instance.Instance, name string, supervised bool, now time.Time) roleStatus {
+func roleOf(i instance.Instance, name string, kept bool, now time.Time) roleStatus {
 	rec, err := supervise.Read(i.RunDir(), name)
 	switch {
 	case err == nil && rec.Alive():
 		return roleStatus{Role: name, State: "running", PID: rec.PID, Uptime: int(now.Sub(rec.StartedAt).Seconds()), Restarts: rec.Restarts, LastExit: rec.LastExit}
-	case supervised:
+	case kept:
 		return roleStatus{Role: name, State: "restarting", Restarts: rec.Restarts, LastExit: rec.LastExit}
 	default:
 		return roleStatus{Role: name, State: "stopped"}

@@ -15,7 +15,7 @@ import (
 // maxPidFileBytes bounds what is read of a pid file; ours have a few hundred bytes.
 const maxPidFileBytes = 16 << 10
 
-// Record is what a pid file says of a role. The supervisor is its only writer.
+// Record is what a pid file says of a role. Its only writer is who starts the role: the supervisor, or systemd's unit.
 type Record struct {
 	proc.ID
 	UID       int       `json:"uid"`
@@ -86,4 +86,23 @@ func record(pid, uid int, now time.Time) (Record, error) {
 		return Record{}, err
 	}
 	return Record{ID: id, UID: uid, StartedAt: now.UTC()}, nil
+}
+
+// Note writes the pid file of a role that somebody else than this package's supervisor has started. An earlier process of the same boot was one that
+// it replaces.
+func Note(dir, name string, uid, pid int) error {
+	rec, err := record(pid, uid, time.Now())
+	if err != nil {
+		return fmt.Errorf("note the process of %s: %w", name, err)
+	}
+	if !rec.Alive() {
+		return fmt.Errorf("note the process of %s: process %d isn't one of uid %d", name, pid, uid)
+	}
+	if before, err := Read(dir, name); err == nil && before.BootID == rec.BootID {
+		rec.Restarts = before.Restarts
+		if before.ID != rec.ID {
+			rec.Restarts++
+		}
+	}
+	return write(dir, name, rec)
 }

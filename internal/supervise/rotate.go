@@ -21,10 +21,8 @@ func rotateAll(ctx context.Context, dir string, names []string) {
 	tick := time.NewTicker(rotateEvery)
 	defer tick.Stop()
 	for {
-		for _, n := range names {
-			if err := rotate(LogFile(dir, n), maxLogBytes); err != nil {
-				slog.Warn("a log was not rotated", "err", err)
-			}
+		if err := Rotate(dir, names); err != nil {
+			slog.Warn("not every log was rotated", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -32,6 +30,15 @@ func rotateAll(ctx context.Context, dir string, names []string) {
 		case <-tick.C:
 		}
 	}
+}
+
+// Rotate looks at the logs of the named programs once, and makes those small that have grown too long. Each is tried.
+func Rotate(dir string, names []string) error {
+	var errs []error
+	for _, n := range names {
+		errs = append(errs, rotate(LogFile(dir, n), maxLogBytes))
+	}
+	return errors.Join(errs...)
 }
 
 // rotate copies a log that is too long and empties it. Its writer keeps the file open, so it can't be renamed away from under it; lines

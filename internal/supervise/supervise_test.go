@@ -231,3 +231,23 @@ func TestStopEndsWhatSupervisorsLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestNoteCountsRestarts notes two processes of a role, as systemd has it done, and refuses one of somebody else.
+func TestNoteCountsRestarts(t *testing.T) {
+	dir := t.TempDir()
+	own, parent := os.Getpid(), os.Getppid()
+	for _, step := range []struct{ pid, restarts int }{{own, 0}, {own, 0}, {parent, 1}} {
+		if err := Note(dir, "role", os.Geteuid(), step.pid); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Read(dir, "role"); err != nil || got.PID != step.pid || got.Restarts != step.restarts || !got.Alive() {
+			t.Errorf("%+v, %v; want process %d after %d restarts", got, err, step.pid, step.restarts)
+		}
+	}
+	if err := Note(dir, "role", nobody, own); err == nil {
+		t.Error("a process of another user was noted")
+	}
+	if got, err := Read(dir, "role"); err != nil || got.PID != parent {
+		t.Errorf("what was noted is %+v, %v", got, err)
+	}
+}
