@@ -68,13 +68,16 @@ func copyWhole(ctx context.Context, src, to *os.File, bytes int64) error {
 	return sparse.Data(src, bytes, func(start, end int64) error { return copyPart(ctx, src, to, start, end) })
 }
 
+// partBytes is how much is copied at once.
+const partBytes = 1 << 20
+
 // copyPart copies what lies between two offsets, and looks after each chunk whether ctx has ended.
 func copyPart(ctx context.Context, src, to *os.File, start, end int64) error {
-	for ; start < end; start += chunkPages * pageBytes {
+	for ; start < end; start += partBytes {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		n := min(chunkPages*pageBytes, end-start)
+		n := min(partBytes, end-start)
 		if _, err := io.Copy(io.NewOffsetWriter(to, start), io.NewSectionReader(src, start, n)); err != nil {
 			return err
 		}

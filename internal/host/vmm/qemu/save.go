@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/pages"
 	"github.com/space-platform/space/internal/host/vmm/qemu/qmp"
 )
 
@@ -73,7 +74,7 @@ func (m *machine) saveMemory(ctx context.Context, f *os.File) error {
 	case m.spec.Private && f == nil:
 		return errors.New("the machine was loaded: what it changed needs a file")
 	case m.spec.Private:
-		return copyChanged(ctx, m.process.PID(), m.spec.Memory, f)
+		return pages.CopyChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, f)
 	case f == nil && m.spec.Memory.FD != 0:
 		return errors.New("the machine was booted without a memory file: its memory needs one")
 	case f == nil:

@@ -1,13 +1,18 @@
-package qemu
+// Package pages reads from outside which pages of a guest's memory its VMM has changed since it mapped them from a file, and copies them.
+//
+// It knows no VMM: what counts is a private mapping of the file. Reading it takes the rights of root.
+package pages
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,29 +34,41 @@ const (
 	pageOfFile  = 1 << 61
 )
 
-// copyChanged writes the pages that a process has changed in its private mapping of a memory file over another file, at their places. The process must
-// not run guest code meanwhile.
-func copyChanged(ctx context.Context, pid int, memory memoryFile, to *os.File) error {
+// Memory is the file behind a guest's memory. The inode finds its mapping even when the file was renamed or removed since.
+type Memory struct {
+	Inode uint64
+	Bytes int64
+}
+
+// CopyChanged writes the pages that a process has changed in its private mapping of a memory file over another file, at their places. That must be
+// a copy of the memory file, and the process must not run guest code meanwhile.
+func CopyChanged(ctx context.Context, pid int, memory Memory, to *os.File) error {
 	if size, err := to.Seek(0, io.SeekEnd); err != nil || size != memory.Bytes {
 		return errors.Join(err, fmt.Errorf("the file for it has %d bytes, want a copy of what was loaded: %d", size, memory.Bytes))
 	}
-	start, err := findMapping(pid, memory)
+	parts, err := findMappings(pid, memory)
 	if err != nil {
 		return err
 	}
 	buf := make([]byte, chunkPages*pageBytes)
-	return changedRuns(pid, start, memory.Bytes, func(offset, length int64) error {
-		if err := context.Cause(ctx); err != nil {
+	for _, part := range parts {
+		err := changedRuns(pid, part.start, int64(part.end-part.start), func(offset, length int64) error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			return copyRun(pid, part.start+uint64(offset), buf[:length], to, int64(part.offset)+offset)
+		})
+		if err != nil {
 			return err
 		}
-		return copyRun(pid, start, offset, buf[:length], to)
-	})
+	}
+	return nil
 }
 
-// copyRun copies some pages from a process into a file.
-func copyRun(pid int, start uint64, offset int64, buf []byte, to *os.File) error {
+// copyRun copies some pages from an address of a process to an offset of a file.
+func copyRun(pid int, from uint64, buf []byte, to *os.File, offset int64) error {
 	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
-	remote := []unix.RemoteIovec{{Base: uintptr(start) + uintptr(offset), Len: len(buf)}}
+	remote := []unix.RemoteIovec{{Base: uintptr(from), Len: len(buf)}}
 	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
 	if err == nil && n != len(buf) {
 		err = io.ErrUnexpectedEOF
@@ -111,34 +128,63 @@ func changed(entry uint64) bool {
 	return entry&pageSwapped != 0 || entry&pagePresent != 0 && entry&pageOfFile == 0
 }
 
-// findMapping returns where a process has a memory file mapped.
-func findMapping(pid int, memory memoryFile) (uint64, error) {
+// findMappings returns where a process has a memory file mapped.
+func findMappings(pid int, memory Memory) ([]mapping, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer f.Close()
-	start, err := search(io.LimitReader(f, maxMaps), memory)
+	parts, err := search(io.LimitReader(f, maxMaps), memory)
 	if err != nil {
-		return 0, fmt.Errorf("find the memory of process %d: %w", pid, err)
+		return nil, fmt.Errorf("find the memory of process %d: %w", pid, err)
 	}
-	return start, nil
+	return parts, nil
 }
 
-// search finds the mapping in the lines of /proc/PID/maps: private, of the file's inode, and whole. The device's number isn't compared, since that of
-// a btrfs subvolume reads differently here and in stat; the size tells the guest's memory from another file with the same inode.
-func search(maps io.Reader, memory memoryFile) (uint64, error) {
+// search finds the mappings in the lines of /proc/PID/maps: private, of the file's inode, and all of it together; a VMM leaves a hole in the address
+// space for devices, so a large memory comes in parts. The device's number isn't compared, since that of a btrfs subvolume reads differently here
+// and in stat; the sizes tell the guest's memory from another file with the same inode.
+func search(maps io.Reader, memory Memory) ([]mapping, error) {
+	var parts []mapping
 	lines := bufio.NewScanner(maps)
 	for lines.Scan() {
-		v, ok := parseMapping(lines.Text())
-		if ok && v.private && v.inode == memory.Inode && v.offset == 0 && v.end-v.start == uint64(memory.Bytes) {
-			return v.start, nil
+		if v, ok := parseMapping(lines.Text()); ok && v.private && v.inode == memory.Inode && v.offset+v.end-v.start <= uint64(memory.Bytes) {
+			parts = append(parts, v)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return 0, err
+		return nil, err
 	}
-	return 0, errors.New("no private mapping of all of it")
+	slices.SortFunc(parts, func(a, b mapping) int { return cmp.Compare(a.offset, b.offset) })
+	if whole := cover(parts, uint64(memory.Bytes)); whole != nil {
+		return whole, nil
+	}
+	return nil, errors.New("no private mapping of all of it")
+}
+
+// cover picks, of mappings sorted by their offsets, those that follow each other from the beginning to the end, exactly; of two at one offset the
+// longer one. nil if there are none. It looks at each once: the process is a stranger's to shape.
+func cover(parts []mapping, end uint64) []mapping {
+	var chain []mapping
+	at := uint64(0)
+	for i := 0; i < len(parts) && at < end; {
+		longest := parts[i]
+		for ; i < len(parts) && parts[i].offset == longest.offset; i++ {
+			if size := parts[i].end - parts[i].start; size > longest.end-longest.start {
+				longest = parts[i]
+			}
+		}
+		if longest.offset != at {
+			return nil
+		}
+		chain = append(chain, longest)
+		at += longest.end - longest.start
+	}
+	if at != end {
+		return nil
+	}
+	return chain
 }
 
 // mapping is a line of /proc/PID/maps.

@@ -1,4 +1,4 @@
-package qemu
+package pages
 
 import (
 	"bytes"
@@ -67,18 +67,28 @@ func TestSearchFindsTheGuestsMemory(t *testing.T) {
 7f0000000000-7f0000100000 rw-p 00000000 00:1b 42                         /vm/memory
 7f0000200000-7f0000300000 rw-s 00000000 00:1b 43                         /vm/memory (deleted)
 7f0000400000-7f0000500000 rw-p 00000000 00:00 0
+7f0000600000-7f0000700000 rw-p 00200000 00:1b 45                         /vm/memory
+7f0000800000-7f0000a00000 rw-p 00000000 00:1b 45                         /vm/memory
+7f0000c00000-7f0000d00000 rw-p 00100000 00:1b 46                         /vm/memory
 `
-	start, err := search(strings.NewReader(maps), memoryFile{Inode: 42, Bytes: 1 << 20})
-	if err != nil || start != 0x7f0000000000 {
-		t.Errorf("search = %#x, %v", start, err)
+	parts, err := search(strings.NewReader(maps), Memory{Inode: 42, Bytes: 1 << 20})
+	if err != nil || len(parts) != 1 || parts[0].start != 0x7f0000000000 {
+		t.Errorf("search = %+v, %v", parts, err)
 	}
-	for name, m := range map[string]memoryFile{
-		"shared":       {Inode: 43, Bytes: 1 << 20},
-		"another size": {Inode: 42, Bytes: 2 << 20},
-		"another file": {Inode: 44, Bytes: 1 << 20},
+	parts, err = search(strings.NewReader(maps), Memory{Inode: 45, Bytes: 3 << 20})
+	if err != nil || len(parts) != 2 || parts[0].start != 0x7f0000800000 || parts[1].start != 0x7f0000600000 {
+		t.Errorf("search = %+v, %v", parts, err)
+	}
+	for name, m := range map[string]Memory{
+		"shared":          {Inode: 43, Bytes: 1 << 20},
+		"another size":    {Inode: 42, Bytes: 2 << 20},
+		"another file":    {Inode: 44, Bytes: 1 << 20},
+		"too little":      {Inode: 45, Bytes: 4 << 20},
+		"with a gap":      {Inode: 46, Bytes: 2 << 20},
+		"only the middle": {Inode: 46, Bytes: 1 << 20},
 	} {
-		if start, err := search(strings.NewReader(maps), m); err == nil {
-			t.Errorf("%s: found at %#x", name, start)
+		if parts, err := search(strings.NewReader(maps), m); err == nil {
+			t.Errorf("%s: found %+v", name, parts)
 		}
 	}
 }
@@ -111,22 +121,23 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 			_ = m[at]
 		}
 	}
-	memory, err := inspect(path, int64(len(base)))
-	if err != nil {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		t.Fatal(err)
 	}
+	memory := Memory{Inode: st.Ino, Bytes: int64(len(base))}
 	to, err := os.OpenFile(filepath.Join(t.TempDir(), "copy"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	if err := copyChanged(t.Context(), os.Getpid(), memory, to); err == nil {
+	if err := CopyChanged(t.Context(), os.Getpid(), memory, to); err == nil {
 		t.Error("an empty file was taken for a copy of the memory")
 	}
 	if _, err := to.Write(base); err != nil {
 		t.Fatal(err)
 	}
-	if err := copyChanged(t.Context(), os.Getpid(), memory, to); err != nil {
+	if err := CopyChanged(t.Context(), os.Getpid(), memory, to); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, len(want))
