@@ -79,6 +79,10 @@ func (b *builder) finish(vm vmm.Manifest) error {
 			return err
 		}
 	}
+	// A driver that shares it opens it as each machine's user; only root gets into the directory otherwise.
+	if err := os.Chmod(filepath.Join(b.dir, memoryName), 0o444); err != nil {
+		return err
+	}
 	return durable.WriteJSON(filepath.Join(b.dir, manifestName), m, 0o600)
 }
 

@@ -197,3 +197,37 @@ func TestOnlyTheEndOfWhatIsSaidIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A process whose daemon has died writes on: Firecracker's handler of SIGPIPE would wait for the log that the signal interrupted, for ever.
+func TestWhatIsSaidToNobodyBreaksNothing(t *testing.T) {
+	s, w, err := monitor.NewLastingSaid()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	out, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	c := exec.CommandContext(t.Context(), "sh", "-c", "echo heard; read go; for i in $(seq 3000); do echo 'to nobody, to nobody, to nobody'; done 2>/dev/null; echo well >&2")
+	c.Stdout, c.Stderr = w, out
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for s.Last() != "heard" {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	io.WriteString(in, "go\n")
+	if err := c.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if b, err := os.ReadFile(out.Name()); err != nil || string(b) != "well\n" {
+		t.Errorf("it says %q, %v", b, err)
+	}
+}

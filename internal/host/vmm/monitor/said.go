@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxSaid is how much is kept of what a VMM prints. A guest can make it print without end.
@@ -33,6 +35,29 @@ func NewSaid() (*Said, *os.File, error) {
 	s := &Said{r: r}
 	s.reader.Go(s.read)
 	return s, w, nil
+}
+
+// NewLastingSaid is NewSaid for a process that can't bear a broken pipe: the file that it gets never breaks, and what nobody takes when the pipe is
+// full is refused and lost.
+func NewLastingSaid() (*Said, *os.File, error) {
+	s, w, err := NewSaid()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	// Opened for both ways the process is a reader of its own output, who is there as long as it is.
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		s.Close()
+		return nil, nil, fmt.Errorf("make a pipe for a process's output: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), w.Name())
+	if err := unix.SetNonblock(fd, true); err != nil { // behind the back of f, which would undo it when it's passed on
+		f.Close()
+		s.Close()
+		return nil, nil, fmt.Errorf("make a pipe for a process's output: %w", err)
+	}
+	return s, f, nil
 }
 
 func (s *Said) read() {

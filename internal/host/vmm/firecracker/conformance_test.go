@@ -1,0 +1,202 @@
+//go:build firecracker
+
+// The real Firecracker needs KVM: 'make test-firecracker' runs these tests in an L1 where the host has none that works.
+
+package firecracker_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/internal/host/cgroup"
+	"github.com/space-platform/space/internal/host/jail"
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/firecracker"
+	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
+	"github.com/space-platform/space/internal/host/vmm/selftest"
+	"github.com/space-platform/space/internal/host/vmm/vmmtest"
+	"github.com/space-platform/space/internal/instance/instancetest"
+)
+
+// What these tests read from the environment.
+const (
+	programVariable  = "FIRECRACKER"
+	jailerVariable   = "JAILER"
+	factorVariable   = "SPACE_TEST_CPU_FACTOR" // how much slower a guest is than the host; "" where the processor is real
+	argsVariable     = "SPACE_TEST_KERNEL_ARGS"
+	exchangeVariable = "SPACE_TEST_EXCHANGES" // file for what was said between the driver and Firecracker
+)
+
+// recording keeps one exchange of each kind.
+type recording struct {
+	mu   sync.Mutex
+	kept map[string]api.Exchange
+}
+
+func (r *recording) note(x api.Exchange) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var answer struct{ State string }
+	json.Unmarshal(x.Answer, &answer) // most have no answer
+	key := x.Method + x.Path + strconv.Itoa(x.Status) + string(x.Body) + answer.State
+	if _, ok := r.kept[key]; !ok && len(r.kept) < 200 {
+		r.kept[key] = x
+	}
+}
+
+func (r *recording) write(t *testing.T, path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, x := range r.kept {
+		if err := json.NewEncoder(f).Encode(x); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// driver makes one, and notes what it says to Firecracker.
+func driver(t *testing.T, change func(*firecracker.Config)) *firecracker.Driver {
+	t.Helper()
+	factor, _ := strconv.ParseFloat(os.Getenv(factorVariable), 64)
+	c := firecracker.Config{
+		Program: os.Getenv(programVariable), Jailer: os.Getenv(jailerVariable), CPUFactor: factor,
+		Args: strings.Fields(os.Getenv(argsVariable)),
+	}
+	if path := os.Getenv(exchangeVariable); path != "" {
+		r := &recording{kept: map[string]api.Exchange{}}
+		c.Trace = r.note
+		t.Cleanup(func() { r.write(t, path) })
+	}
+	if change != nil {
+		change(&c)
+	}
+	d, err := firecracker.New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// lives counts machines.
+type lives struct {
+	vmm.Driver
+	count atomic.Int64
+}
+
+func (l *lives) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
+	return l.counted(l.Driver.Boot(ctx, e, b))
+}
+
+func (l *lives) Load(ctx context.Context, e vmm.Enclosure, s vmm.Load) (vmm.Machine, error) {
+	return l.counted(l.Driver.Load(ctx, e, s))
+}
+
+func (l *lives) counted(m vmm.Machine, err error) (vmm.Machine, error) {
+	if err == nil {
+		l.count.Add(1)
+	}
+	return m, err
+}
+
+func TestConformance(t *testing.T) {
+	k := vmmtest.Kernel(t)
+	d := &lives{Driver: driver(t, nil)}
+	began := time.Now()
+	vmmtest.Run(t, vmmtest.Fixture{
+		Driver: d, Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 192 << 20}, Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd,
+		Disk: vmmtest.Image(t), Virtual: true, Enclosure: jailed(t),
+	})
+	groups, err := cgroup.Detect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d lives with Firecracker %s on cgroup v%d in %s", d.count.Load(), d.Capabilities().Version, groups.Version(), time.Since(began).Round(time.Second))
+}
+
+// TestWhatAnOperatorChooses boots and loads with a CPU template and limits of the network.
+func TestWhatAnOperatorChooses(t *testing.T) {
+	k := vmmtest.Kernel(t)
+	enclosure := jailed(t)
+	choose := func(c *firecracker.Config) {
+		c.NetworkBytes = 10 << 20
+		// Without an instruction for random numbers, which a guest can do without.
+		c.CPU = json.RawMessage(`{"cpuid_modifiers":[{"leaf":"0x1","subleaf":"0x0","flags":0,"modifiers":[{"register":"ecx","bitmap":"0bx0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}]}]}`)
+	}
+	test := selftest.Test{
+		Driver: driver(t, choose), Kernel: k.Vmlinux, Initrd: k.Initrd, Dir: t.TempDir(),
+		Enclose: func(context.Context) (vmm.Enclosure, func() error, error) {
+			return enclosure(t), func() error { return nil }, nil
+		},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	if err := test.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSelfTest(t *testing.T) {
+	k := vmmtest.Kernel(t)
+	enclosure := jailed(t)
+	test := selftest.Test{
+		Driver: driver(t, nil), Kernel: k.Vmlinux, Initrd: k.Initrd, Dir: t.TempDir(),
+		Enclose: func(context.Context) (vmm.Enclosure, func() error, error) {
+			return enclosure(t), func() error { return nil }, nil
+		},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	if err := test.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// jailed makes real enclosures, of an instance that only this process has.
+func jailed(t *testing.T) func(*testing.T) vmm.Enclosure {
+	t.Helper()
+	here := instancetest.Own(t) // a jail ends what it finds under its uids
+	j, err := jail.New(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if left, err := j.Sweep(context.Background(), nil); err != nil || len(left) > 0 {
+			t.Errorf("the machines left %v, %v", left, err)
+		}
+		j.Close()
+		os.RemoveAll(here.RunDir())
+		os.Remove(filepath.Dir(here.RunDir())) // unless other instances run
+	})
+	first, _ := here.VMUIDs()
+	var made atomic.Int64
+	return func(t *testing.T) vmm.Enclosure {
+		t.Helper()
+		s := jail.Spec{
+			ID: vmmtest.NextID("exe_"), UID: first + int(made.Add(1)),
+			Limits: cgroup.Limits{MemoryBytes: 512 << 20, CPUMillis: 2000, PIDs: 64},
+		}
+		e, err := j.Enclose(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := j.Remove(context.WithoutCancel(t.Context()), s); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	}
+}

@@ -1,0 +1,82 @@
+package firecracker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
+)
+
+// Load starts a machine from a snapshot.
+func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machine, error) {
+	m, err := d.load(ctx, e, l)
+	if err != nil {
+		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
+	}
+	return m.started(), nil
+}
+
+func (d *Driver) load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (*machine, error) {
+	here := d.manifest(l.Shape, l.Disk != "", e.Tap != "")
+	if err := l.Manifest.Fits(here); err != nil {
+		return nil, err
+	}
+	if l.Sealed != nil {
+		return nil, errors.New("Firecracker maps files only, and no sealed memory")
+	}
+	var memory unix.Stat_t
+	if err := unix.Stat(l.Memory, &memory); err != nil {
+		return nil, fmt.Errorf("look at memory file %s: %w", l.Memory, err)
+	}
+	state, err := copyState(e, l.State)
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(state) // Firecracker has read it
+	m, err := d.start(ctx, e, l.Shape, spec{ID: e.ID, Loaded: true, Inode: memory.Ino, Manifest: here}, files{
+		memory: l.Memory, disk: l.Disk, bind: map[string]vmm.Source{statePath: {Path: state}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.restore(ctx, m.api, e); err != nil {
+		return nil, m.abandon(ctx, err)
+	}
+	return m, nil
+}
+
+// restore lets Firecracker load the snapshot. The machine runs only when its network has its limits: those that the snapshot has may be
+// another node's.
+func (d *Driver) restore(ctx context.Context, c *api.Client, e vmm.Enclosure) error {
+	l := api.Load{State: statePath, Memory: api.Memory{Type: "File", Path: memoryPath}, TrackDirty: true, Resume: e.Tap == ""}
+	if e.Tap != "" {
+		l.Networks = []api.NetworkOverride{{ID: networkID, Tap: e.Tap}}
+	}
+	if d.version.atLeast(overridesVsock) {
+		l.Vsock = &api.VsockOverride{Path: linkSocket}
+	}
+	if err := c.Load(ctx, l); err != nil {
+		return err
+	}
+	if l.Resume {
+		return nil
+	}
+	if err := c.LimitNetwork(ctx, d.networkLimits()); err != nil {
+		return err
+	}
+	return c.Resume(ctx)
+}
+
+// networkLimits are the node's. A bucket without tokens is how Firecracker is told that there's no limit any more.
+func (d *Driver) networkLimits() api.NetworkLimits {
+	r := d.rate()
+	if r == nil {
+		r = &api.Rate{Bandwidth: &api.Bucket{}}
+	}
+	return api.NetworkLimits{ID: networkID, Receive: r, Send: r}
+}
