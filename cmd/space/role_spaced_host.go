@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,6 +20,7 @@ import (
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/fake"
+	"github.com/space-platform/space/internal/host/vmm/firecracker"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/peer"
@@ -105,14 +105,33 @@ func poolConfig(c instance.Config) (execution.PoolConfig, error) {
 
 // chooseDriver makes the driver that the operator forces, or the best that works here.
 func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, guest string) (vmm.Driver, error) {
-	switch cmp.Or(c.Driver, qemu.Name) {
+	name := c.Driver
+	if name == "" {
+		name = bestDriver(ctx, i, c)
+	}
+	switch name {
+	case firecracker.Name:
+		return firecracker.New(ctx, firecracker.Config{Program: c.Firecracker, Jailer: c.Jailer})
 	case qemu.Name:
 		return qemu.New(ctx, qemu.Config{Acceleration: acceleration(ctx, i, c)})
 	case fake.Name:
 		return fake.New(guest)
 	default:
-		return nil, fmt.Errorf("configuration: driver %q is unknown: leave it empty, or %q", c.Driver, qemu.Name)
+		return nil, fmt.Errorf("configuration: driver %q is unknown: leave it empty, or %q, or %q", c.Driver, firecracker.Name, qemu.Name)
 	}
+}
+
+// bestDriver is firecracker where a guest boots with it.
+func bestDriver(ctx context.Context, i instance.Instance, c instance.Config) string {
+	ctx, cancel := context.WithTimeout(ctx, kvmTimeout)
+	defer cancel()
+	version, err := doctor.Firecracker(ctx, doctor.Options{Instance: i, Config: c, CacheDir: i.RunDir()})
+	if err != nil {
+		slog.Info("machines run with QEMU", "why", err)
+		return qemu.Name
+	}
+	slog.Info("machines run with Firecracker", "version", version)
+	return firecracker.Name
 }
 
 // acceleration is what the operator forces, or hardware virtualisation if a guest boots with it.

@@ -36,6 +36,7 @@ func setupCommand() *cobra.Command {
 		}
 		return s.do("systemd units", func() (string, error) { return "", installUnits(cmd.Context(), i) })
 	}
+	c.AddCommand(setupFirecrackerCommand())
 	return c
 }
 

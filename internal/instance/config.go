@@ -11,8 +11,12 @@ import (
 
 // Config is the platform's configuration file, config.toml in the data directory. Every field has a usable zero value; unknown keys are refused.
 type Config struct {
-	// Driver forces a VMM driver: "qemu", "fake" (tests). Empty: the best that doctor finds.
+	// Driver forces a VMM driver: "firecracker", "qemu", "fake" (tests). Empty: firecracker if it's there and a guest boots with it, else qemu.
 	Driver string `toml:"driver"`
+	// Firecracker and Jailer are the paths of the two programs of one release of Firecracker. Empty: those that 'space setup firecracker' has
+	// installed.
+	Firecracker string `toml:"firecracker"`
+	Jailer      string `toml:"jailer"`
 	// Acceleration forces "kvm" or "tcg" for the qemu driver. Empty: kvm if a guest boots with it.
 	Acceleration string `toml:"acceleration"`
 	// Kernel forces which kernels guests boot: "tuned" for those that 'make kernel' built, "cloud" for Debian's. Empty: tuned if there are any.
@@ -101,6 +105,9 @@ func decode(path string, into any) error {
 func (c Config) withDefaults(i Instance) Config {
 	if c.PoolSize == "" {
 		c.PoolSize = PoolAuto
+	}
+	if c.Firecracker == "" && c.Jailer == "" {
+		c.Firecracker, c.Jailer = FirecrackerCurrent+"/firecracker", FirecrackerCurrent+"/jailer"
 	}
 	if c.VolumeGiB == 0 {
 		c.VolumeGiB = DefaultVolumeGiB

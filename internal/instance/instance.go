@@ -118,6 +118,13 @@ func (i Instance) User(r Role) string { return i.Prefix() + string(r) }
 // Cgroup is the path of the instance's cgroup below each controller's root (v1) or the one root (v2).
 func (i Instance) Cgroup() string { return filepath.Join("space", i.Name) }
 
+// FirecrackerDir is where 'space setup firecracker' installs releases, each in a directory of its version, for all instances of the machine.
+// FirecrackerCurrent is a link to the one that was installed last.
+const (
+	FirecrackerDir     = "/usr/local/lib/space/firecracker"
+	FirecrackerCurrent = FirecrackerDir + "/current"
+)
+
 // NetNSDir is where network namespaces are bound, as ip-netns does it.
 const NetNSDir = "/run/netns"
 

@@ -12,8 +12,12 @@ import (
 // configuration is what a new instance's file says: nothing, with everything that could be said beside it.
 const configuration = `# SPACE, instance %[1]s. Restart with 'space down' and 'space up' after a change. Unknown keys are refused.
 
-# VMM driver: "qemu". Empty: the best that 'space doctor' finds.
+# VMM driver: "firecracker" or "qemu". Empty: firecracker if a guest boots with it, else qemu.
 #driver = ""
+
+# The two programs of a release of Firecracker. Empty: those that 'space setup firecracker' has installed.
+#firecracker = ""
+#jailer = ""
 
 # "kvm" or "tcg" for the qemu driver. Empty: kvm if a guest boots with it. tcg doesn't separate tenants.
 #acceleration = ""

@@ -11,6 +11,7 @@ var checks = []check{
 	{"btrfs", "btrfs", lookBtrfs},
 	{"qemu", "QEMU", lookQEMU},
 	{"kvm", "Hardware virtualisation", lookKVM},
+	{"firecracker", "Firecracker", lookFirecracker},
 	{"guest-kernel", "Guests' kernel", lookGuestKernel},
 	{"postgresql", "PostgreSQL server", lookPostgres},
 	{"templates", "Tools for template builds", lookTemplateTools},

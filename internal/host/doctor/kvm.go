@@ -2,25 +2,18 @@ package doctor
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/space-platform/space/internal/durable"
-	"github.com/space-platform/space/internal/proc"
 )
 
 const (
 	kvmDevice = "/dev/kvm"
-	// kvmCacheName and its bound: what was found out about KVM, until the next boot.
+	// kvmCacheName has what was found out about KVM.
 	kvmCacheName = "kvm.json"
-	maxKVMCache  = 4 << 10
 )
 
 // kvmFacts are what is known about hardware virtualisation.
@@ -89,8 +82,8 @@ func KVM(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("nothing can be booted: %w", err)
 	}
-	key := kvmKey(version)
-	if a, ok := cachedKVM(o.CacheDir, key); ok {
+	key := answerTo("QEMU "+version, guestROM())
+	if a, ok := key.cached(o.CacheDir, kvmCacheName); ok {
 		return a.err()
 	}
 	boot := o.BootKVM
@@ -99,49 +92,7 @@ func KVM(ctx context.Context, o Options) error {
 	}
 	err = boot(ctx)
 	if ctx.Err() == nil { // not when the caller gave up
-		keepKVM(o.CacheDir, key, err)
+		key.keep(o.CacheDir, kvmCacheName, err)
 	}
 	return err
-}
-
-// kvmAnswer is the cache's content.
-type kvmAnswer struct {
-	Boot   string `json:"boot"`  // of the host
-	QEMU   string `json:"qemu"`  // version
-	Guest  string `json:"guest"` // digest
-	Broken string `json:"broken,omitempty"`
-}
-
-func (a kvmAnswer) err() error {
-	if a.Broken == "" {
-		return nil
-	}
-	return errors.New(a.Broken)
-}
-
-func kvmKey(qemu string) kvmAnswer {
-	boot, err := proc.BootID()
-	if err != nil {
-		boot = "" // matches nothing that was written
-	}
-	sum := sha256.Sum256(guestROM())
-	return kvmAnswer{Boot: boot, QEMU: qemu, Guest: hex.EncodeToString(sum[:])}
-}
-
-func cachedKVM(dir string, key kvmAnswer) (kvmAnswer, bool) {
-	var a kvmAnswer
-	if dir == "" || key.Boot == "" || durable.ReadJSON(filepath.Join(dir, kvmCacheName), maxKVMCache, &a) != nil {
-		return a, false
-	}
-	return a, a.Boot == key.Boot && a.QEMU == key.QEMU && a.Guest == key.Guest
-}
-
-func keepKVM(dir string, key kvmAnswer, err error) {
-	if dir == "" {
-		return
-	}
-	if err != nil {
-		key.Broken = err.Error()
-	}
-	durable.WriteJSON(filepath.Join(dir, kvmCacheName), key, 0o644)
 }

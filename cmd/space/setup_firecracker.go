@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/space-platform/space/internal/host/vmm/firecracker"
+	"github.com/space-platform/space/internal/setup"
+)
+
+func setupFirecrackerCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "firecracker", Short: "Install a release of Firecracker, for all platforms of this machine", Args: cobra.NoArgs,
+		Long: "Downloads a release of Firecracker with its jailer, or takes its archive from a file, and installs it if it has the expected SHA-256.\n" +
+			"Platforms use it at their next start where KVM works; 'space doctor' says whether it does. Firecracker is no part of SPACE.",
+		Example: "  space setup firecracker\n  space setup firecracker --release 1.16.1\n" +
+			"  space setup firecracker --file firecracker-v1.16.1-x86_64.tgz --sha256 382a02a8…",
+	}
+	release := c.Flags().String("release", setup.FirecrackerReleases[0].Version, "version of the release")
+	file := c.Flags().String("file", "", "archive of a release, as its project publishes it, instead of a download")
+	sum := c.Flags().String("sha256", "", "expected SHA-256 of --file")
+	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := mustBeRoot(cmd); err != nil {
+			return err
+		}
+		if (*file == "") != (*sum == "") {
+			return errors.New("--file and --sha256 belong together")
+		}
+		s := newSteps(cmd.ErrOrStderr())
+		archive := setup.FirecrackerArchive{Path: *file, SHA256: *sum}
+		if *file == "" {
+			dir, err := os.MkdirTemp("", "space-firecracker-")
+			if err != nil {
+				return err
+			}
+			defer os.RemoveAll(dir)
+			if err := s.do("Firecracker "+*release, func() (_ string, err error) {
+				archive, err = setup.DownloadFirecracker(cmd.Context(), *release, dir)
+				return "downloaded", err
+			}); err != nil {
+				return err
+			}
+		}
+		return s.do("its programs", func() (string, error) {
+			dir, err := setup.InstallFirecracker(archive)
+			if err != nil {
+				return "", err
+			}
+			v, err := firecracker.Version(cmd.Context(), dir+"/firecracker")
+			return fmt.Sprintf("%s in %s", v, dir), err
+		})
+	}
+	return c
+}

@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/vmm/firecracker"
+)
+
+// firecrackerCacheName has what was found out about Firecracker.
+const firecrackerCacheName = "firecracker.json"
+
+// firecrackerFacts are what is known about it.
+type firecrackerFacts struct {
+	version string // "" if it isn't there
+	broken  string // why it can't be used; "" if a guest boots with it
+	kvm     bool   // /dev/kvm is there
+	forced  bool   // the configuration asks for it
+}
+
+func lookFirecracker(ctx context.Context, o Options) verdict {
+	f := firecrackerFacts{forced: o.Config.Driver == firecracker.Name}
+	_, err := os.Stat(kvmDevice)
+	f.kvm = err == nil
+	f.version, err = Firecracker(ctx, o)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f.broken = err.Error()
+	}
+	return judgeFirecracker(f)
+}
+
+const setupFirecracker = "space setup firecracker"
+
+func judgeFirecracker(f firecrackerFacts) verdict {
+	state, meaning := Info, "machines run with QEMU"
+	if f.forced {
+		state, meaning = Fail, "the configuration asks for it: no machine will start"
+	}
+	switch {
+	case f.version == "" && f.broken == "":
+		return verdict{state, "not installed", meaning, setupFirecracker}
+	case f.version == "":
+		if !f.forced {
+			state = Warn
+		}
+		return verdict{state, f.broken, meaning, setupFirecracker}
+	case f.broken == "":
+		return fine(fmt.Sprintf("a guest boots with version %s", f.version))
+	case !f.kvm:
+		return verdict{state, fmt.Sprintf("version %s can't be used: there is no %s", f.version, kvmDevice), meaning, loadKVM}
+	default:
+		return verdict{state, fmt.Sprintf("version %s can't be used: %s", f.version, f.broken), meaning, readKVM}
+	}
+}
+
+// Firecracker returns the version of the Firecracker that the configuration names, and nil if a guest boots with it. fs.ErrNotExist is wrapped
+// if it isn't installed; the version is empty if it isn't one that is supported. The answer is cached as that about KVM is.
+func Firecracker(ctx context.Context, o Options) (version string, err error) {
+	if _, err := os.Stat(o.Config.Firecracker); err != nil {
+		return "", err
+	}
+	version, err = firecracker.Version(ctx, o.Config.Firecracker)
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(kvmDevice); err != nil {
+		return version, fmt.Errorf("there is no %s", kvmDevice)
+	}
+	if unix.Access(kvmDevice, unix.R_OK|unix.W_OK) != nil {
+		return version, fmt.Errorf("%s can't be opened by uid %d", kvmDevice, os.Geteuid())
+	}
+	key := answerTo("Firecracker "+version, guestELF())
+	if a, ok := key.cached(o.CacheDir, firecrackerCacheName); ok {
+		return version, a.err()
+	}
+	err = BootFirecracker(ctx, o.Config.Firecracker)
+	if ctx.Err() == nil { // not when the caller gave up
+		key.keep(o.CacheDir, firecrackerCacheName, err)
+	}
+	return version, err
+}
+
+// BootFirecracker boots the smallest guest that proves something, as BootGuest does with QEMU.
+func BootFirecracker(ctx context.Context, program string) error {
+	dir, err := os.MkdirTemp("", "space-guest-")
+	if err != nil {
+		return fmt.Errorf("boot a tiny guest: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	kernel, config := filepath.Join(dir, "kernel"), filepath.Join(dir, "config.json")
+	text, err := json.Marshal(map[string]any{
+		"boot-source":    map[string]string{"kernel_image_path": kernel},
+		"machine-config": map[string]int{"vcpu_count": 1, "mem_size_mib": 32},
+		"drives":         []int{},
+	})
+	if err == nil {
+		err = errors.Join(os.WriteFile(kernel, guestELF(), 0o600), os.WriteFile(config, text, 0o600))
+	}
+	if err != nil {
+		return fmt.Errorf("boot a tiny guest: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, guestDeadline)
+	defer cancel()
+	c := exec.CommandContext(ctx, program, "--no-api", "--config-file", config)
+	c.WaitDelay = time.Second
+	out, err := c.CombinedOutput()
+	return firecrackerResult(ctx.Err(), err, string(out))
+}
+
+// guestWord is what the guest writes to its serial port when it has counted. Firecracker ends in the same way when a guest crashes.
+const guestWord = "counted"
+
+// firecrackerResult says what an end of Firecracker means.
+func firecrackerResult(ctxErr, err error, output string) error {
+	switch {
+	case errors.Is(ctxErr, context.DeadlineExceeded):
+		return fmt.Errorf("a guest that counts to a hundred million wasn't done after %s", guestDeadline)
+	case ctxErr != nil:
+		return ctxErr
+	case err != nil:
+		return fmt.Errorf("a guest didn't run: %w: %s", err, strings.TrimSpace(lastLine(output)))
+	case !strings.Contains(output, guestWord):
+		return errors.New("a guest ended without having counted")
+	default:
+		return nil
+	}
+}
+
+// guestELF is the guest, in long mode, as a kernel at its first megabyte:
+//
+//	        mov ecx, guestCount
+//	loop:   dec ecx
+//	        jnz loop
+//	        mov dx, 0x3f8        ; the serial port
+//	        mov al, 'c' …        ; each letter of guestWord
+//	        out dx, al
+//	        mov al, 0xfe         ; the keyboard controller's reset
+//	        out 0x64, al
+//	        hlt
+func guestELF() []byte {
+	const header, entry, load = 64, 56, 1 << 20
+	code := binary.LittleEndian.AppendUint32([]byte{0xb9}, guestCount)
+	code = append(code, 0xff, 0xc9, 0x75, 0xfc, 0x66, 0xba, 0xf8, 0x03)
+	for _, letter := range []byte(guestWord) {
+		code = append(code, 0xb0, letter, 0xee)
+	}
+	code = append(code, 0xb0, 0xfe, 0xe6, 0x64, 0xf4)
+	le := binary.LittleEndian
+	b := []byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0} // 64 bits, little endian
+	b = le.AppendUint16(b, 2)                                            // an executable
+	b = le.AppendUint16(b, 62)                                           // for x86-64
+	b = le.AppendUint32(b, 1)
+	b = le.AppendUint64(b, load)   // where it begins
+	b = le.AppendUint64(b, header) // its one program header
+	b = le.AppendUint64(b, 0)      // no section headers
+	b = le.AppendUint32(b, 0)
+	for _, n := range []uint16{header, entry, 1, 64, 0, 0} {
+		b = le.AppendUint16(b, n)
+	}
+	b = le.AppendUint32(b, 1) // to be loaded
+	b = le.AppendUint32(b, 5) // readable and executable
+	for _, n := range []uint64{header + entry, load, load, uint64(len(code)), uint64(len(code)), 4096} {
+		b = le.AppendUint64(b, n)
+	}
+	return append(b, code...)
+}

@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestWhatIsSaidOfFirecracker(t *testing.T) {
+	for name, c := range map[string]struct {
+		facts  firecrackerFacts
+		state  State
+		detail string
+		fix    string
+	}{
+		"works":             {firecrackerFacts{version: "1.15.1", kvm: true}, OK, "a guest boots with version 1.15.1", ""},
+		"absent":            {firecrackerFacts{kvm: true}, Info, "not installed", setupFirecracker},
+		"absent and wanted": {firecrackerFacts{kvm: true, forced: true}, Fail, "not installed", setupFirecracker},
+		"too old":           {firecrackerFacts{kvm: true, broken: "it's version 1.14.2, which isn't supported"}, Warn, "isn't supported", setupFirecracker},
+		"no KVM":            {firecrackerFacts{version: "1.15.1", broken: "x"}, Info, "there is no /dev/kvm", loadKVM},
+		"no KVM and wanted": {firecrackerFacts{version: "1.15.1", broken: "x", forced: true}, Fail, "there is no /dev/kvm", loadKVM},
+		"broken KVM":        {firecrackerFacts{version: "1.15.1", broken: "a guest ended", kvm: true}, Info, "a guest ended", readKVM},
+	} {
+		v := judgeFirecracker(c.facts)
+		if v.state != c.state || !strings.Contains(v.detail, c.detail) || v.fix != c.fix || (v.state != OK) != (v.meaning != "") {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+func TestWhatAnEndOfFirecrackerMeans(t *testing.T) {
+	for name, c := range map[string]struct {
+		ctxErr, err error
+		output      string
+		want        string
+	}{
+		"counted":  {nil, nil, "Running Firecracker\n" + guestWord + "exiting successfully", ""},
+		"crashed":  {nil, nil, "Running Firecracker\nexiting successfully", "without having counted"},
+		"refused":  {nil, &exec.ExitError{}, "x\nCannot open /dev/kvm\n", "Cannot open /dev/kvm"},
+		"too slow": {context.DeadlineExceeded, errors.New("killed"), "", "wasn't done after"},
+	} {
+		err := firecrackerResult(c.ctxErr, c.err, c.output)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestTheTinyKernelIsAnExecutable(t *testing.T) {
+	f, err := elf.NewFile(bytes.NewReader(guestELF()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Progs) != 1 || f.Progs[0].Type != elf.PT_LOAD || f.Entry != f.Progs[0].Paddr || f.Machine != elf.EM_X86_64 {
+		t.Fatalf("%+v, %+v", f.FileHeader, f.Progs)
+	}
+	code, err := io.ReadAll(f.Progs[0].Open())
+	if err != nil || code[0] != 0xb9 || code[len(code)-1] != 0xf4 {
+		t.Errorf("its code is %x, %v", code, err)
+	}
+}
