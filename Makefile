@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench generate tools compiler jq
+.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench test-firecracker generate tools compiler jq
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -69,6 +69,9 @@ fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes
 	@$(MAKE) --no-print-directory demo INSTANCE=$(TEST_INSTANCE)
 	@bin/space purge --instance $(TEST_INSTANCE) --yes
+
+test-firecracker: tools ## the conformance suite with the real FIRECRACKER=/path and JAILER=/path; without KVM in a guest that has it
+	@FIRECRACKER="$(FIRECRACKER)" JAILER="$(JAILER)" hack/test-firecracker
 
 bench: build ## measure, into build/bench.json
 	hack/bench

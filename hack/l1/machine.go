@@ -33,7 +33,7 @@ type machine struct {
 
 // run runs the command in it and returns its exit code.
 func (m machine) run(ctx context.Context) (int, error) {
-	files, err := kernelFiles(ctx, m.cache)
+	files, err := outerKernel(ctx, m.cache)
 	if err != nil {
 		return exitBroken, err
 	}
@@ -89,6 +89,15 @@ func (m machine) makeDisk(ctx context.Context) (string, error) {
 	t := tree{root: filepath.Join(m.dir, "root")}
 	if err := t.fill(m.options); err != nil {
 		return "", fmt.Errorf("make the root file system: %w", err)
+	}
+	if m.kernel != "" {
+		dir, err := innerKernel(ctx, m.cache, m.kind)
+		if err != nil {
+			return "", err
+		}
+		if err := t.copy(dir, m.kernel); err != nil {
+			return "", err
+		}
 	}
 	b, err := json.Marshal(order{Cgroup: m.cgroup, Env: m.env, Command: m.command})
 	if err != nil {

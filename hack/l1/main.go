@@ -39,6 +39,8 @@ type options struct {
 	cgroup   int
 	timeout  time.Duration
 	console  string // file for the kernel's messages
+	kernel   string // where the L1 finds the kernel that sandboxes boot; "" if it needs none
+	kind     string // of that kernel
 	add      list   // HOST=L1
 	programs list
 	env      list
@@ -72,6 +74,8 @@ func parse() (options, error) {
 	flag.IntVar(&o.cgroup, "cgroup", 2, "version of the cgroups, 1 or 2")
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	flag.StringVar(&o.console, "console", "", "file for the console's output; shown when the L1 fails if there is none")
+	flag.StringVar(&o.kernel, "kernel", "", "directory of the L1 that gets the kernel which sandboxes boot, as 'space setup' has it")
+	flag.StringVar(&o.kind, "kind", string(kernel.Cloud), "kind of that kernel: cloud, or tuned if 'make kernel' has built some")
 	flag.Var(&o.add, "add", "HOST=L1: a file or directory of the host's and where it is in the L1 (repeatable)")
 	flag.Var(&o.programs, "program", "a program of the host's that the L1 gets at the same path, with the libraries it needs (repeatable)")
 	flag.Var(&o.env, "env", "NAME=VALUE for the command's environment (repeatable)")
@@ -111,19 +115,27 @@ func run() (code int, err error) {
 // modules are the drivers of the L1: its disk, KVM on AMD's virtualisation, which is what QEMU emulates, and what enclosures and volumes use.
 var modules = []string{"virtio_pci", "virtio_blk", "kvm_amd", "tun", "nf_tables", "loop", "btrfs", "overlay", "veth"}
 
-// kernelFiles prepares the L1's kernel, with this program as its first process.
-func kernelFiles(ctx context.Context, cache string) (kernel.Files, error) {
-	self, err := os.Executable()
-	if err != nil {
+// outerKernel prepares the L1's own kernel, with this program as its first process.
+func outerKernel(ctx context.Context, cache string) (kernel.Files, error) {
+	return prepare(ctx, kernel.Options{Dir: filepath.Join(cache, "outer"), Kind: kernel.Cloud, Modules: modules})
+}
+
+// innerKernel prepares the kernel that sandboxes boot in the L1, and returns its directory. The initramfs there isn't used: a test makes its own.
+func innerKernel(ctx context.Context, cache, kind string) (string, error) {
+	dir := filepath.Join(cache, "inner")
+	_, err := prepare(ctx, kernel.Options{Dir: dir, Kind: kernel.Kind(kind)})
+	return dir, err
+}
+
+func prepare(ctx context.Context, o kernel.Options) (_ kernel.Files, err error) {
+	if o.Guest, err = os.Executable(); err != nil {
 		return kernel.Files{}, err
 	}
-	dir, err := filepath.Abs(cache)
-	if err != nil {
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return kernel.Files{}, err
 	}
-	return kernel.Prepare(ctx, kernel.Options{
-		Dir: dir, Guest: self, Kind: kernel.Cloud, Modules: modules, Progress: func(line string) { fmt.Fprintf(os.Stderr, "l1: %s\n", line) },
-	})
+	o.Progress = func(line string) { fmt.Fprintf(os.Stderr, "l1: %s\n", line) }
+	return kernel.Prepare(ctx, o)
 }
 
 // tail is the end of a file, for an error.
