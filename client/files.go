@@ -33,7 +33,7 @@ func AsUser(name string) FileOption {
 	}
 }
 
-// WithMode sets the permission bits of a file that's new, in octal, for example "0755".
+// WithMode sets the permission bits, in octal, for example "0755". Without it a file that is replaced keeps its own, and a new one has 0644.
 func WithMode(octal string) FileOption { return func(q url.Values) { q.Set("mode", octal) } }
 
 func at(path string, options []FileOption) url.Values {

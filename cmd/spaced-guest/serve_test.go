@@ -168,7 +168,7 @@ func TestFilesAreThoseOfTheRoot(t *testing.T) {
 	}
 	t.Cleanup(func() { l.Close() })
 	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_Files{Files: &sandboxv1.Action{
-		Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: "/d/up/../../d/up/space-test", Mode: 0o604}},
+		Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: "/d/up/../../d/up/space-test", Mode: proto.Uint32(0o604)}},
 	}}})
 	if err != nil {
 		t.Fatal(err)

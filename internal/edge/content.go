@@ -186,7 +186,7 @@ func (e *Edge) writeFile(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	mode, err := r.query.mode(0o644)
+	mode, err := r.query.mode()
 	if err != nil {
 		return err
 	}

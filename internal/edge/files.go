@@ -73,17 +73,18 @@ func (e *Edge) makeDirectory(w *answer, r *request) error {
 	if err := readJSON(w, r, &in); err != nil {
 		return err
 	}
-	bits := uint32(0o755)
+	var mode *uint32
 	if in.Mode != nil {
-		var err error
-		if bits, err = checkMode("mode", *in.Mode); err != nil {
+		bits, err := checkMode("mode", *in.Mode)
+		if err != nil {
 			return err
 		}
+		mode = &bits
 	}
 	if _, err := checkPath("path", in.Path); err != nil {
 		return err
 	}
-	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: in.Path, Mode: bits}}})
+	return e.oneEntry(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: in.Path, Mode: mode}}})
 }
 
 func (e *Edge) renameFile(w *answer, r *request) error {

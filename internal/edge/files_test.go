@@ -60,6 +60,26 @@ func TestFilesThereAndBack(t *testing.T) {
 	r.ask(t, "GET", r.files("/content?path=/none"), nil).fails(t, space.CodeNotFound, "")
 }
 
+// TestModeIsTheClients: what no mode was asked for keeps the one that it has, so none may be made up on the way.
+func TestModeIsTheClients(t *testing.T) {
+	r := newRig(t)
+	d := newDisk(map[string]string{"/run.sh": "#!/bin/sh"})
+	r.call = d.call
+	for _, tt := range []struct {
+		query string
+		want  *uint32
+	}{{"", nil}, {"&mode=0755", proto.Uint32(0o755)}, {"&mode=000", proto.Uint32(0)}} {
+		r.ask(t, "PUT", r.files("/content?path=/run.sh"+tt.query), strings.NewReader("new")).want(t, 200, nil)
+		if diff := cmp.Diff(tt.want, r.lastAction(t).GetWrite().Mode); diff != "" {
+			t.Errorf("%q: %s", tt.query, diff)
+		}
+	}
+	r.ask(t, "PUT", r.files("/content?path=/run.sh&signature=good&expires=1900000000"), strings.NewReader("new"), "Authorization", "").want(t, 200, nil)
+	if m := r.lastAction(t).GetWrite().Mode; m != nil {
+		t.Errorf("by a signed URL: %o", *m)
+	}
+}
+
 // TestRangesAreHTTPs holds the answers to a single range against those of net/http's own file server.
 func TestRangesAreHTTPs(t *testing.T) {
 	r := newRig(t)
@@ -263,7 +283,6 @@ func TestSignedURLs(t *testing.T) {
 func TestActions(t *testing.T) {
 	r := newRig(t)
 	entry := &sandboxv1.Entry{Path: "/b", Type: "directory", Mode: 0o2755, Target: ""}
-	mode := uint32(0o600)
 	for _, tt := range []struct {
 		method, rest, body string
 		want               *sandboxv1.Action
@@ -271,12 +290,12 @@ func TestActions(t *testing.T) {
 	}{
 		{"GET", "/stat?path=a", "", &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Stat{Stat: &sandboxv1.Stat{Path: "a"}}}, 200},
 		{"GET", "/stat?path=/a&user=root", "", &sandboxv1.Action{User: "root", Action: &sandboxv1.Action_Stat{Stat: &sandboxv1.Stat{Path: "/a"}}}, 200},
-		{"POST", "/mkdir", `{"path":"/b"}`, &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: "/b", Mode: 0o755}}}, 200},
-		{"POST", "/mkdir?user=root", `{"path":"/b","mode":"1777"}`, &sandboxv1.Action{User: "root", Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: "/b", Mode: 0o1777}}}, 200},
+		{"POST", "/mkdir", `{"path":"/b"}`, &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: "/b"}}}, 200},
+		{"POST", "/mkdir?user=root", `{"path":"/b","mode":"1777"}`, &sandboxv1.Action{User: "root", Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: "/b", Mode: proto.Uint32(0o1777)}}}, 200},
 		{"POST", "/rename", `{"from":"/a","to":"/b"}`, &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Rename{Rename: &sandboxv1.Rename{From: "/a", To: "/b"}}}, 200},
 		{"DELETE", "?path=/a", "", &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Remove{Remove: &sandboxv1.Remove{Path: "/a"}}}, 204},
 		{"DELETE", "?path=/a&recursive=true", "", &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Remove{Remove: &sandboxv1.Remove{Path: "/a", Recursive: true}}}, 204},
-		{"PATCH", "?path=/a", `{"mode":"0600"}`, &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Change{Change: &sandboxv1.Change{Path: "/a", Mode: &mode}}}, 200},
+		{"PATCH", "?path=/a", `{"mode":"0600"}`, &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Change{Change: &sandboxv1.Change{Path: "/a", Mode: proto.Uint32(0o600)}}}, 200},
 		{"PATCH", "?path=/a", `{"owner":"root","group":"10","recursive":true}`, &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Change{Change: &sandboxv1.Change{Path: "/a", Owner: "root", Group: "10", Recursive: true}}}, 200},
 	} {
 		r.call = func(_ context.Context, _ *sandboxv1.Action, s *nodeCall) error {

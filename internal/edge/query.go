@@ -104,13 +104,14 @@ func (q query) number(name string, least, most, otherwise uint64) (uint64, error
 	return n, nil
 }
 
-// mode is permission bits in octal, otherwise if they're absent.
-func (q query) mode(otherwise uint32) (uint32, error) {
+// mode is permission bits in octal, nil if they're absent.
+func (q query) mode() (*uint32, error) {
 	s, there := q["mode"]
 	if !there {
-		return otherwise, nil
+		return nil, nil
 	}
-	return checkMode("mode", s)
+	bits, err := checkMode("mode", s)
+	return &bits, err
 }
 
 func checkMode(field, s string) (uint32, error) {

@@ -113,7 +113,7 @@ func (r *rig) act(route space.Route, a *sandboxv1.Action, data []byte) ([]*sandb
 }
 
 func write(path string) *sandboxv1.Action {
-	return &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: path, Mode: 0o644}}}
+	return &sandboxv1.Action{User: "user", Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: path}}}
 }
 
 func read(path string) *sandboxv1.Action {

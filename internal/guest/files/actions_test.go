@@ -10,8 +10,12 @@ func list(p string, depth uint32) *sandboxv1.Action {
 	return &sandboxv1.Action{Action: &sandboxv1.Action_List{List: &sandboxv1.List{Path: p, Depth: depth}}}
 }
 
-func makeDirectory(p string, mode uint32) *sandboxv1.Action {
-	return &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: p, Mode: mode}}}
+func makeDirectory(p string, mode ...uint32) *sandboxv1.Action {
+	a := &sandboxv1.MakeDirectory{Path: p}
+	for _, m := range mode {
+		a.Mode = &m
+	}
+	return &sandboxv1.Action{Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: a}}
 }
 
 func rename(from, to string) *sandboxv1.Action {
@@ -32,8 +36,12 @@ func read(p string, offset, length uint64, toEnd bool) *sandboxv1.Action {
 
 func readAll(p string) *sandboxv1.Action { return read(p, 0, 0, true) }
 
-func write(p string, mode uint32) *sandboxv1.Action {
-	return &sandboxv1.Action{Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: p, Mode: mode}}}
+func write(p string, mode ...uint32) *sandboxv1.Action {
+	a := &sandboxv1.Write{Path: p}
+	for _, m := range mode {
+		a.Mode = &m
+	}
+	return &sandboxv1.Action{Action: &sandboxv1.Action_Write{Write: a}}
 }
 
 func watchAction(p string, recursive bool) *sandboxv1.Action {

@@ -44,7 +44,7 @@ func (c *call) change(a *sandboxv1.Change) error {
 func (c *call) parseChange(a *sandboxv1.Change) (change, error) {
 	ch := change{mode: -1, uid: -1, gid: -1, root: c.user.UID == 0}
 	if a.Mode != nil {
-		if err := checkMode(a.GetMode()); err != nil {
+		if err := checkMode(a.Mode); err != nil {
 			return ch, err
 		}
 		ch.mode = int(a.GetMode())

@@ -8,11 +8,11 @@ import (
 )
 
 // commit puts the file in its place. It's on the disk when commit returns.
-func (u *upload) commit(mode uint32) error {
+func (u *upload) commit(asked *uint32) error {
 	if err := u.f.Truncate(u.written); err != nil { // room that was reserved in vain
 		return err
 	}
-	if err := u.attributes(mode); err != nil {
+	if err := u.attributes(asked); err != nil {
 		return err
 	}
 	if err := u.f.Sync(); err != nil {
@@ -28,21 +28,16 @@ func (u *upload) commit(mode uint32) error {
 }
 
 // attributes gives the file the mode that was asked for, else that of the file it replaces, whose owner it has in any case.
-func (u *upload) attributes(mode uint32) error {
+func (u *upload) attributes(asked *uint32) error {
 	fd := int(u.f.Fd())
 	if u.before == nil {
-		if mode == 0 {
-			mode = fileMode
-		}
-		return unix.Fchmod(fd, mode)
+		return unix.Fchmod(fd, given(asked, fileMode))
 	}
 	keep := u.before.Mode & modeBits
 	if u.c.user.UID != 0 {
 		keep &^= unix.S_ISUID | unix.S_ISGID // they don't survive a write
 	}
-	if mode == 0 {
-		mode = keep
-	}
+	mode := given(asked, keep)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -61,6 +56,14 @@ func (u *upload) attributes(mode uint32) error {
 		return unix.Fchmod(fd, mode)
 	}
 	return asAgent(func() error { return unix.Fchmod(fd, mode) })
+}
+
+// given is the mode that was asked for, or else another.
+func given(asked *uint32, otherwise uint32) uint32 {
+	if asked == nil {
+		return otherwise
+	}
+	return *asked
 }
 
 // asAgent does something with the agent's rights instead of the user's. A user who may write to another's file leaves it that other's; a user can't give

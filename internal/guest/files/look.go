@@ -32,14 +32,14 @@ func (c *call) makeDirectory(a *sandboxv1.MakeDirectory) error {
 	if err != nil {
 		return err
 	}
-	if err := checkMode(a.GetMode()); err != nil {
+	if err := checkMode(a.Mode); err != nil {
 		return err
 	}
 	made, err := makeAll(p)
 	if err != nil {
 		return failure.Of("make the directory", p, err)
 	}
-	if len(made) > 0 && a.GetMode() != 0 {
+	if len(made) > 0 && a.Mode != nil {
 		if err := unix.Chmod(p, a.GetMode()); err != nil {
 			return failure.Of("set the mode of", p, err)
 		}
@@ -47,8 +47,8 @@ func (c *call) makeDirectory(a *sandboxv1.MakeDirectory) error {
 	return c.sendEntry(p)
 }
 
-func checkMode(mode uint32) error {
-	if mode&^modeBits != 0 {
+func checkMode(mode *uint32) error {
+	if mode != nil && *mode&^modeBits != 0 {
 		return space.FieldErrorf("mode", "want at most %#o", modeBits)
 	}
 	return nil

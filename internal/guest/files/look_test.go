@@ -157,13 +157,16 @@ func TestMakeDirectory(t *testing.T) {
 	if e := r.ok(makeDirectory("a/b/c", 0o700), nil).entry(t); e.Mode != 0o2711 {
 		t.Errorf("an existing one was changed: %v", e)
 	}
+	if e := r.ok(makeDirectory("shut", 0), nil).entry(t); e.Mode != 0 {
+		t.Errorf("%v", e)
+	}
 	r.file("file", "", 0o644)
-	r.fails(makeDirectory("file", 0), nil, space.CodeConflict, "")
-	r.fails(makeDirectory("file/x", 0), nil, space.CodeConflict, "")
+	r.fails(makeDirectory("file"), nil, space.CodeConflict, "")
+	r.fails(makeDirectory("file/x"), nil, space.CodeConflict, "")
 	r.fails(makeDirectory("x", 0o10000), nil, space.CodeInvalid, "mode")
-	r.fails(makeDirectory("/proc/nothing", 0), nil, space.CodeNotFound, "")
+	r.fails(makeDirectory("/proc/nothing"), nil, space.CodeNotFound, "")
 	r.link("a", "link")
-	r.ok(makeDirectory("link/d", 0), nil)
+	r.ok(makeDirectory("link/d"), nil)
 	r.ok(stat("a/d"), nil)
 }
 
@@ -203,7 +206,7 @@ func TestRemove(t *testing.T) {
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("a link was followed: %v", err)
 	}
-	r.ok(makeDirectory("empty", 0), nil)
+	r.ok(makeDirectory("empty"), nil)
 	r.ok(remove("empty", false), nil)
 	r.fails(remove("/", true), nil, space.CodeInvalid, "path")
 	r.fails(remove("/proc/self/status", false), nil, space.CodeForbidden, "")

@@ -120,7 +120,7 @@ func TestWrite(t *testing.T) {
 	r := newRig(t)
 	for _, size := range []int{0, 1, 32 << 10, 3_000_001} {
 		want := random(size)
-		e := r.ok(write("new/dir/f", 0), want).entry(t)
+		e := r.ok(write("new/dir/f"), want).entry(t)
 		if e.Created != (size == 0) {
 			t.Errorf("%v after %d bytes", e, size)
 		}
@@ -134,17 +134,17 @@ func TestWrite(t *testing.T) {
 	if got := names(t, r.path("new/dir")); !reflect.DeepEqual(got, []string{"f"}) {
 		t.Errorf("%q is there", got)
 	}
-	r.ok(makeDirectory("d", 0), nil)
+	r.ok(makeDirectory("d"), nil)
 	r.fifo("pipe")
-	r.fails(write("d", 0), nil, space.CodeConflict, "")
-	r.fails(write("/", 0), nil, space.CodeConflict, "")
-	r.fails(write("pipe", 0), nil, space.CodeConflict, "")
-	r.fails(write("with mode/x", 0), nil, space.CodeConflict, "")
+	r.fails(write("d"), nil, space.CodeConflict, "")
+	r.fails(write("/"), nil, space.CodeConflict, "")
+	r.fails(write("pipe"), nil, space.CodeConflict, "")
+	r.fails(write("with mode/x"), nil, space.CodeConflict, "")
 	r.fails(write("x", 0o10000), nil, space.CodeInvalid, "mode")
-	r.fails(write("/etc/passwd", 0), []byte("x"), space.CodeForbidden, "")
-	r.fails(write("/etc/new", 0), []byte("x"), space.CodeForbidden, "")
-	r.fails(write("/proc/version", 0), []byte("x"), space.CodeForbidden, "")
-	r.fails(write("/dev/null", 0), []byte("x"), space.CodeConflict, "")
+	r.fails(write("/etc/passwd"), []byte("x"), space.CodeForbidden, "")
+	r.fails(write("/etc/new"), []byte("x"), space.CodeForbidden, "")
+	r.fails(write("/proc/version"), []byte("x"), space.CodeForbidden, "")
+	r.fails(write("/dev/null"), []byte("x"), space.CodeConflict, "")
 }
 
 func TestWriteFollowsLinks(t *testing.T) {
@@ -157,47 +157,50 @@ func TestWriteFollowsLinks(t *testing.T) {
 	r.link("loop", "loop")
 	for _, name := range []string{"links/absolute?", "links/chain", "dir/f"} {
 		want := string(random(10))
-		if e := r.ok(write(name, 0), []byte(want)).entry(t); e.Mode != 0o640 || mustRead(t, r.path("real/f")) != want {
+		if e := r.ok(write(name), []byte(want)).entry(t); e.Mode != 0o640 || mustRead(t, r.path("real/f")) != want {
 			t.Errorf("%v", e)
 		}
 	}
 	if e := r.ok(stat("links/chain"), nil).entry(t); e.Type != "symlink" {
 		t.Errorf("the link was replaced: %v", e)
 	}
-	r.ok(write("dangling", 0), []byte("x"))
+	r.ok(write("dangling"), []byte("x"))
 	if mustRead(t, r.path("fresh/file")) != "x" {
 		t.Error("what a link points to wasn't made")
 	}
-	r.fails(write("loop", 0), nil, space.CodeConflict, "")
+	r.fails(write("loop"), nil, space.CodeConflict, "")
 }
 
 // TestReplacedFileKeepsWhatItHad: mode and owner.
 func TestReplacedFileKeepsWhatItHad(t *testing.T) {
 	r := newRig(t)
 	r.file("f", "old", 0o600|os.ModeSetuid)
-	if e := r.ok(write("f", 0), nil).entry(t); e.Mode != 0o600 {
+	if e := r.ok(write("f"), nil).entry(t); e.Mode != 0o600 {
 		t.Errorf("%v", e)
 	}
 	if e := r.ok(write("f", 0o755), nil).entry(t); e.Mode != 0o755 {
+		t.Errorf("%v", e)
+	}
+	if e := r.ok(write("f", 0), nil).entry(t); e.Mode != 0 {
 		t.Errorf("%v", e)
 	}
 	if !isRoot() {
 		return
 	}
 	root := r.as("root")
-	if e := root.ok(write(r.path("f"), 0), nil).entry(t); e.Owner != "dev" || e.Group != "dev" {
+	if e := root.ok(write(r.path("f")), nil).entry(t); e.Owner != "dev" || e.Group != "dev" {
 		t.Errorf("root took it: %v", e)
 	}
 	p := r.file("shared", "old", 0)
 	if err := errors.Join(os.Chown(p, 1234, 5000), os.Chmod(p, 0o664|os.ModeSetgid)); err != nil {
 		t.Fatal(err)
 	}
-	if e := r.ok(write("shared", 0), []byte("new")).entry(t); e.Uid != 1234 || e.Group != "team" || e.Mode != 0o664 {
+	if e := r.ok(write("shared"), []byte("new")).entry(t); e.Uid != 1234 || e.Group != "team" || e.Mode != 0o664 {
 		t.Errorf("another's: %v", e)
 	}
 	r.fails(write("shared", 0o4755), nil, space.CodeForbidden, "")
 	os.Chmod(p, 0o604)
-	r.fails(write("shared", 0), nil, space.CodeForbidden, "") // though the directory is the user's
+	r.fails(write("shared"), nil, space.CodeForbidden, "") // though the directory is the user's
 	// The user's file of a group that the user isn't in: its mode is what the kernel allows.
 	p = r.file("foreign", "old", 0)
 	if err := errors.Join(os.Chown(p, userID, 42), os.Chmod(p, 0o644)); err != nil {
@@ -213,7 +216,7 @@ func TestBrokenUploadLeavesNothing(t *testing.T) {
 	r.file("kept", "old", 0o644)
 	for _, name := range []string{"kept", "new", "a/b/c"} {
 		c := &talk{upload: chunks(random(100_000)), broken: true}
-		if err := r.on(c, write(name, 0)); !errors.Is(err, errBroken) {
+		if err := r.on(c, write(name)); !errors.Is(err, errBroken) {
 			t.Errorf("%v", err)
 		}
 	}
@@ -236,7 +239,7 @@ func TestUploadsAreInvisible(t *testing.T) {
 			t.Error("no upload is there at all")
 		}
 	}
-	if err := r.s.Do(r.ctx, &sandboxv1.Action{User: r.user, Action: write("f", 0).Action}, c); err != nil {
+	if err := r.s.Do(r.ctx, &sandboxv1.Action{User: r.user, Action: write("f").Action}, c); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -254,7 +257,7 @@ func TestRunningProgramIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if e := r.ok(write("sleep", 0), []byte("new")).entry(t); e.Mode != 0o755 || mustRead(t, p) != "new" {
+	if e := r.ok(write("sleep"), []byte("new")).entry(t); e.Mode != 0o755 || mustRead(t, p) != "new" {
 		t.Errorf("%v", e)
 	}
 }
@@ -278,7 +281,7 @@ func TestFullDisk(t *testing.T) {
 	if err := r.on(c, hinted); space.CodeOf(err) != space.CodeGuest || len(c.upload) != 1 {
 		t.Errorf("%v, %d chunks weren't received", err, len(c.upload))
 	}
-	_, err := r.do(write("disk/f", 0), random(2<<20))
+	_, err := r.do(write("disk/f"), random(2<<20))
 	if space.CodeOf(err) != space.CodeGuest || !strings.Contains(err.Error(), "disk is full") {
 		t.Error(err)
 	}
@@ -307,7 +310,7 @@ func TestCallsAreBounded(t *testing.T) {
 	ended := make(chan error)
 	for i := range MaxTransfers + 1 {
 		go func() {
-			ended <- r.s.Do(r.ctx, &sandboxv1.Action{User: r.user, Action: write(fmt.Sprint(i), 0).Action}, &hooked{before: func() { <-release }})
+			ended <- r.s.Do(r.ctx, &sandboxv1.Action{User: r.user, Action: write(fmt.Sprint(i)).Action}, &hooked{before: func() { <-release }})
 		}()
 	}
 	for len(r.s.transfers) < MaxTransfers {

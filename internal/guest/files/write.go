@@ -28,7 +28,7 @@ func (c *call) write(a *sandboxv1.Write) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := checkMode(a.GetMode()); err != nil {
+	if err := checkMode(a.Mode); err != nil {
 		return err
 	}
 	u := &upload{c: c, path: p}
@@ -42,7 +42,7 @@ func (c *call) write(a *sandboxv1.Write) (err error) {
 	if err := u.receive(); err != nil {
 		return err
 	}
-	if err := u.commit(a.GetMode()); err != nil {
+	if err := u.commit(a.Mode); err != nil {
 		return failure.Of("write", p, err)
 	}
 	e, err := c.entryAt(int(u.dir.Fd()), u.base, p)

@@ -66,7 +66,7 @@ func makeFor(ctx context.Context, l *link.Link, path, user string) (made bool, e
 	if err == nil || space.CodeOf(err) != space.CodeNotFound {
 		return false, err
 	}
-	err = ask(ctx, l, &sandboxv1.Action{User: root, Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: path, Mode: 0o755}}})
+	err = ask(ctx, l, &sandboxv1.Action{User: root, Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: path}}})
 	if err != nil || user == "" {
 		return true, err
 	}

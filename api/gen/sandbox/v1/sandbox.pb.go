@@ -509,7 +509,7 @@ func (x *List) GetDepth() uint32 {
 type MakeDirectory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Mode          uint32                 `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	Mode          *uint32                `protobuf:"varint,2,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -552,8 +552,8 @@ func (x *MakeDirectory) GetPath() string {
 }
 
 func (x *MakeDirectory) GetMode() uint32 {
-	if x != nil {
-		return x.Mode
+	if x != nil && x.Mode != nil {
+		return *x.Mode
 	}
 	return 0
 }
@@ -806,10 +806,11 @@ func (x *Read) GetToEnd() bool {
 	return false
 }
 
+// Write is an upload → entry; written beside it, synced, renamed over it; parents are made. Without a mode a replaced file keeps its own, a new one has 0644.
 type Write struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	Mode          uint32                 `protobuf:"varint,2,opt,name=mode,proto3" json:"mode,omitempty"`
+	Mode          *uint32                `protobuf:"varint,2,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
 	SizeHint      uint64                 `protobuf:"varint,3,opt,name=size_hint,json=sizeHint,proto3" json:"size_hint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -853,8 +854,8 @@ func (x *Write) GetPath() string {
 }
 
 func (x *Write) GetMode() uint32 {
-	if x != nil {
-		return x.Mode
+	if x != nil && x.Mode != nil {
+		return *x.Mode
 	}
 	return 0
 }
@@ -2182,10 +2183,11 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"0\n" +
 	"\x04List\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"7\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"E\n" +
 	"\rMakeDirectory\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
-	"\x04mode\x18\x02 \x01(\rR\x04mode\",\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x17\n" +
+	"\x04mode\x18\x02 \x01(\rH\x00R\x04mode\x88\x01\x01B\a\n" +
+	"\x05_mode\",\n" +
 	"\x06Rename\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\":\n" +
@@ -2203,11 +2205,12 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
 	"\x06length\x18\x03 \x01(\x04R\x06length\x12\x15\n" +
-	"\x06to_end\x18\x04 \x01(\bR\x05toEnd\"L\n" +
+	"\x06to_end\x18\x04 \x01(\bR\x05toEnd\"Z\n" +
 	"\x05Write\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
-	"\x04mode\x18\x02 \x01(\rR\x04mode\x12\x1b\n" +
-	"\tsize_hint\x18\x03 \x01(\x04R\bsizeHint\"9\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x17\n" +
+	"\x04mode\x18\x02 \x01(\rH\x00R\x04mode\x88\x01\x01\x12\x1b\n" +
+	"\tsize_hint\x18\x03 \x01(\x04R\bsizeHintB\a\n" +
+	"\x05_mode\"9\n" +
 	"\x05Watch\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
 	"\trecursive\x18\x02 \x01(\bR\trecursive\"!\n" +
@@ -2415,7 +2418,9 @@ func file_sandbox_v1_sandbox_proto_init() {
 		(*Action_Stdin)(nil),
 		(*Action_Figures)(nil),
 	}
+	file_sandbox_v1_sandbox_proto_msgTypes[4].OneofWrappers = []any{}
 	file_sandbox_v1_sandbox_proto_msgTypes[7].OneofWrappers = []any{}
+	file_sandbox_v1_sandbox_proto_msgTypes[9].OneofWrappers = []any{}
 	file_sandbox_v1_sandbox_proto_msgTypes[18].OneofWrappers = []any{
 		(*CallResponse_Entry)(nil),
 		(*CallResponse_Entries)(nil),

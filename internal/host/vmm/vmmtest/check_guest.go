@@ -56,7 +56,7 @@ func checkGuestsKernel(t *testing.T, s *suite) {
 	g := s.load(t, s.base)
 	mode := uint32(0o751)
 	for _, a := range []*sandboxv1.Action{
-		{Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: "d/f", Mode: 0o640}}},
+		{Action: &sandboxv1.Action_Write{Write: &sandboxv1.Write{Path: "d/f", Mode: proto.Uint32(0o640)}}},
 		{Action: &sandboxv1.Action_Change{Change: &sandboxv1.Change{Path: "d", Mode: &mode, Recursive: true}}},
 	} {
 		if e := g.files(a, "content"); e.GetOwner() != "user" {
