@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench test-firecracker generate tools compiler jq
+.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench test-firecracker generate tools compiler jq fuzzer cross
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -36,7 +36,7 @@ purge: build ## remove every platform that this checkout made, with its data
 	@hack/purge
 
 test: ## all tests: unit, machines, whole platform; the last step is a demo in a fresh platform
-	@$(MAKE) --no-print-directory build setup check-generated unit vm-test e2e redteam fresh-demo
+	@$(MAKE) --no-print-directory build setup check-generated cross unit vm-test e2e redteam fresh-demo
 
 setup: build
 	@bin/space setup --instance $(TEST_INSTANCE)
@@ -51,16 +51,23 @@ unit: tools compiler ## unit tests with the race detector
 vm-test: tools ## tests that start real machines
 	$(GO) test -tags vm -p 1 -timeout 15m $(VM_PACKAGES)
 
+fuzzer: # the schema fuzzer is written in Python; its test installs it
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || apt-get install --yes --no-install-recommends python3 python3-venv
+
+cross: tools ## build and vet for arm64
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -o /dev/null ./cmd/...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
+
 jq: # the documentation's examples use it, and are tests
 	@command -v jq >/dev/null || apt-get install --yes --no-install-recommends jq
 
-e2e: build jq ## tests of the whole platform
+e2e: build jq fuzzer ## tests of the whole platform
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 
 redteam: build ## attacks on a whole platform
 	$(GO) test -tags e2e -count=1 -timeout 10m ./redteam/
 
-test-long: build jq ## tests that take long: a gigabyte through the command line, and all e2e tests with and without a pool
+test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, and all e2e tests with and without a pool
 	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/

@@ -2,12 +2,14 @@ package edge
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	contract "github.com/space-platform/space/api"
 )
@@ -105,5 +107,21 @@ func TestMaterialsDoNotMix(t *testing.T) {
 	}
 	if len(r.asked)+r.resolved+len(r.actions) != 0 {
 		t.Errorf("%d questions reached the control plane, %d actions the node", len(r.asked)+r.resolved, len(r.actions))
+	}
+}
+
+// TestEverySignalIsInTheContract, and no other.
+func TestEverySignalIsInTheContract(t *testing.T) {
+	pattern := regexp.MustCompile(loadContract(t).Components.Schemas["SessionSignal"].Value.Properties["signal"].Value.Pattern)
+	for n := range unix.Signal(128) {
+		if name := unix.SignalName(n); name != "" && !pattern.MatchString(name) {
+			t.Errorf("%s is taken and isn't in the contract", name)
+		}
+	}
+	names := strings.TrimSuffix(strings.TrimPrefix(pattern.String(), "^SIG("), ")$")
+	for name := range strings.SplitSeq(names, "|") {
+		if _, err := checkSignal("signal", "SIG"+name); err != nil {
+			t.Errorf("SIG%s is in the contract: %v", name, err)
+		}
 	}
 }

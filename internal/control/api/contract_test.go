@@ -70,8 +70,6 @@ type judge struct {
 
 func newJudge(t *testing.T) judge {
 	t.Helper()
-	// The contract serves itself as a text, not as the object that a YAML decoder makes of it.
-	openapi3filter.RegisterBodyDecoder("application/yaml", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	router, err := gorillamux.NewRouter(loadContract(t))
 	if err != nil {

@@ -23,7 +23,9 @@ func (h handlers) ListEvents(ctx context.Context, r gen.ListEventsRequestObject)
 	}
 	sandbox := ""
 	if r.Params.Sandbox != nil {
-		sandbox = *r.Params.Sandbox
+		if sandbox = *r.Params.Sandbox; sandbox == "" {
+			return nil, space.FieldErrorf("sandbox", "is empty: a sandbox's id, or leave it out")
+		}
 	}
 	if streaming(ctx) {
 		if last != nil {
