@@ -84,7 +84,7 @@ func Firecracker(ctx context.Context, o Options) (version string, err error) {
 	if a, ok := key.cached(o.CacheDir, firecrackerCacheName); ok {
 		return version, a.err()
 	}
-	err = BootFirecracker(ctx, o.Config.Firecracker)
+	err = BootFirecracker(ctx, o.Config.Firecracker, guestDeadline)
 	if ctx.Err() == nil { // not when the caller gave up
 		key.keep(o.CacheDir, firecrackerCacheName, err)
 	}
@@ -92,7 +92,7 @@ func Firecracker(ctx context.Context, o Options) (version string, err error) {
 }
 
 // BootFirecracker boots the smallest guest that proves something, as BootGuest does with QEMU.
-func BootFirecracker(ctx context.Context, program string) error {
+func BootFirecracker(ctx context.Context, program string, deadline time.Duration) error {
 	dir, err := os.MkdirTemp("", "space-guest-")
 	if err != nil {
 		return fmt.Errorf("boot a tiny guest: %w", err)
@@ -110,22 +110,22 @@ func BootFirecracker(ctx context.Context, program string) error {
 	if err != nil {
 		return fmt.Errorf("boot a tiny guest: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, guestDeadline)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, "--no-api", "--config-file", config)
 	c.WaitDelay = time.Second
 	out, err := c.CombinedOutput()
-	return firecrackerResult(ctx.Err(), err, string(out))
+	return firecrackerResult(ctx.Err(), err, string(out), deadline)
 }
 
 // guestWord is what the guest writes to its serial port when it has counted. Firecracker ends in the same way when a guest crashes.
 const guestWord = "counted"
 
 // firecrackerResult says what an end of Firecracker means.
-func firecrackerResult(ctxErr, err error, output string) error {
+func firecrackerResult(ctxErr, err error, output string, deadline time.Duration) error {
 	switch {
 	case errors.Is(ctxErr, context.DeadlineExceeded):
-		return fmt.Errorf("a guest that counts to a hundred million wasn't done after %s", guestDeadline)
+		return fmt.Errorf("a guest that counts to a hundred million wasn't done after %s", deadline)
 	case ctxErr != nil:
 		return ctxErr
 	case err != nil:

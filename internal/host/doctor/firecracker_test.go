@@ -44,7 +44,7 @@ func TestWhatAnEndOfFirecrackerMeans(t *testing.T) {
 		"refused":  {nil, &exec.ExitError{}, "x\nCannot open /dev/kvm\n", "Cannot open /dev/kvm"},
 		"too slow": {context.DeadlineExceeded, errors.New("killed"), "", "wasn't done after"},
 	} {
-		err := firecrackerResult(c.ctxErr, c.err, c.output)
+		err := firecrackerResult(c.ctxErr, c.err, c.output, guestDeadline)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

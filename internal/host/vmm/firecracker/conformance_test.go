@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/space-platform/space/internal/host/cgroup"
+	"github.com/space-platform/space/internal/host/doctor"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker"
@@ -144,6 +145,14 @@ func TestWhatAnOperatorChooses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	if err := test.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheDoctorsGuest boots what the doctor boots.
+func TestTheDoctorsGuest(t *testing.T) {
+	const patience = time.Minute // where KVM itself runs in an emulated machine
+	if err := doctor.BootFirecracker(t.Context(), os.Getenv(programVariable), patience); err != nil {
 		t.Error(err)
 	}
 }

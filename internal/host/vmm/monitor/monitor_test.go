@@ -127,6 +127,43 @@ func TestDialTalksToNobodyElse(t *testing.T) {
 	}
 }
 
+// Within a process's root directory, which here is ours, no link is followed: it would lead into ours.
+func TestDialWithinFollowsNoLink(t *testing.T) {
+	p, socket := listener(t)
+	c, err := p.DialWithin(t.Context(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(socket, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{link, filepath.Join(t.TempDir(), "none")} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if c, err := p.DialWithin(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("DialWithin %s = %v, %v, want the deadline", path, c, err)
+		}
+		cancel()
+	}
+}
+
+// A process that replaces a socket by one of another process isn't believed.
+func TestDialWithinTalksToNobodyElse(t *testing.T) {
+	p, _ := sleeper(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if c, err := p.DialWithin(ctx, socket); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another process") {
+		t.Errorf("DialWithin = %v, %v, want the deadline and why", c, err)
+	}
+}
+
 func TestDialEndsWithTheProcess(t *testing.T) {
 	p, socket := sleeper(t) // which never listens
 	ended := make(chan error, 1)
