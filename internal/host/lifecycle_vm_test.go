@@ -63,6 +63,14 @@ func (r *rig) stopExecution(route space.Route) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	r.await("the stop", stopGrace+2*time.Minute, func(w *hostv1.WatchResponse) bool {
+		for _, e := range w.GetExecutions() {
+			if e.GetRoute().GetExecution() == route.Execution {
+				return e.GetState() == string(space.ExecutionStopped)
+			}
+		}
+		return false
+	})
 	if left := r.machines(); len(left) > 0 {
 		r.t.Errorf("machines %v still run", left)
 	}
@@ -205,9 +213,10 @@ func killedInStop(t *testing.T, r *rig, mini string) {
 	r.ensure(mini, route)
 	sum := r.run(route, "/bin/sh", "-c", writeFiles)
 	for n := range 6 {
-		kill := time.AfterFunc(time.Duration(n)*15*time.Millisecond, func() { r.process.Process.Kill() })
+		killed := make(chan struct{})
+		time.AfterFunc(time.Duration(n)*15*time.Millisecond, func() { r.process.Process.Kill(); close(killed) })
 		r.host.StopExecution(t.Context(), connect.NewRequest(&hostv1.StopExecutionRequest{Order: &controlv1.StopExecution{Route: peer.RouteMessage(route)}}))
-		kill.Stop()
+		<-killed
 		r.kill()
 		r.start()
 		r.stopExecution(route)

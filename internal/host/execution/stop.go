@@ -25,9 +25,9 @@ const (
 // as after a power loss.
 const quiesceTimeout = 30 * time.Second
 
-// Stop ends an execution's machine after its processes have ended, which have a grace for that, and its guest has written out its files. It
-// returns when the execution is stopped: it holds nothing but its disk, which is durable. Stopping a stopped one succeeds. One that is being
-// stopped has the grace that it was given first. When ctx ends before, the work goes on.
+// Stop has an execution's machine ended after its processes have, which have a grace for that, and after its guest has written out its files. It
+// returns when the owner knows; the reports tell when the execution is stopped: it holds nothing but its disk then, which is durable. Stopping a
+// stopped one succeeds. One that is being stopped has the grace that it was given first.
 func (t *Table) Stop(ctx context.Context, r space.Route, grace time.Duration) error {
 	if grace < 0 || grace > MaxGrace {
 		return space.FieldErrorf("grace", "%s: want 0 to %s", grace, MaxGrace)
@@ -42,13 +42,11 @@ func (t *Table) Stop(ctx context.Context, r space.Route, grace time.Duration) er
 	if err := e.await(ctx, e.settled); err != nil {
 		return err
 	}
-	if e.report().State == space.ExecutionRunning {
+	switch s := e.report().State; s {
+	case space.ExecutionRunning:
 		e.wantStopped(grace)
-	}
-	if err := e.await(ctx, e.ended); err != nil {
-		return err
-	}
-	if s := e.report().State; s != space.ExecutionStopped {
+	case space.ExecutionStopped:
+	default:
 		return space.Errorf(space.CodeExecutionLost, "execution %s has no machine to stop: it's %s", r.Execution, s)
 	}
 	return nil

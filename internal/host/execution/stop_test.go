@@ -18,10 +18,32 @@ import (
 
 func stop(t *testing.T, table *Table, r space.Route) {
 	t.Helper()
+	beginStop(t, table, r)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*quiesceTimeout)
 	defer cancel()
-	if err := table.Stop(ctx, r, time.Second); err != nil {
+	awaitStopped(ctx, t, table, r)
+}
+
+// beginStop orders a stop, which is taken at once.
+func beginStop(t *testing.T, table *Table, r space.Route) {
+	t.Helper()
+	if err := table.Stop(t.Context(), r, time.Second); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// awaitStopped waits until a stop has done its work.
+func awaitStopped(ctx context.Context, t *testing.T, table *Table, r space.Route) {
+	t.Helper()
+	e, err := table.find(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.await(ctx, e.ended); err != nil {
+		t.Fatal(err)
+	}
+	if s := e.report().State; s != space.ExecutionStopped {
+		t.Fatalf("it's %s", s)
 	}
 }
 
@@ -184,12 +206,8 @@ func TestInterruptedStopGoesOn(t *testing.T) {
 			} else {
 				there = r.stopAt(step)
 			}
-			ctx, cancel := context.WithCancel(t.Context())
-			stopped := make(chan error, 1)
-			go func() { stopped <- table.Stop(ctx, o.Route, time.Second) }()
+			beginStop(t, table, o.Route)
 			<-there
-			cancel()
-			<-stopped
 			table.Close()
 			r.mu.Lock()
 			r.deaf = nil
@@ -244,13 +262,9 @@ func TestRemovalInterruptsAStop(t *testing.T) {
 	table, o := r.open(), order()
 	ensure(t, table, o, space.ExecutionRunning)
 	there := r.stopAt("free")
-	stopped := make(chan error, 1)
-	go func() { stopped <- table.Stop(t.Context(), o.Route, time.Second) }()
+	beginStop(t, table, o.Route)
 	<-there
 	remove(t, table, o.Route)
-	if err := <-stopped; space.CodeOf(err) != space.CodeConflict {
-		t.Errorf("the stop ended with %v", err)
-	}
 	r.checkNothingLeft()
 }
 
@@ -260,11 +274,9 @@ func TestMachineThatDiesInAStopIsStopped(t *testing.T) {
 	ensure(t, table, o, space.ExecutionRunning)
 	r.scribble(o, "files")
 	there := r.stopAt("free")
-	stopped := make(chan error, 1)
-	go func() { stopped <- table.Stop(t.Context(), o.Route, time.Second) }()
+	beginStop(t, table, o.Route)
 	<-there
 	table.Close()
-	<-stopped
 	for _, m := range r.running() {
 		m.die()
 	}

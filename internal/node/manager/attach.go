@@ -10,14 +10,14 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
-// Attach admits a session's stream if its route is, in every field, the one of a machine that runs here, and passes it on to the host. Where
-// nothing is to run the machine needn't.
+// Attach admits a session's stream if its route is, in every field, the one of an execution that runs here or has run, and passes it on to the
+// host. Where nothing is to be started the execution needn't have come to run.
 func (m *Manager) Attach(ctx context.Context, req *connect.Request[sessionv1.AttachRequest], out *connect.ServerStream[sessionv1.AttachResponse]) error {
 	route, err := peer.Route(req.Msg.GetRoute())
 	if err != nil {
 		return peer.ToConnect(err)
 	}
-	needs := admit
+	needs := admitAttach
 	if req.Msg.GetSpec() == nil {
 		needs = admitReading
 	}

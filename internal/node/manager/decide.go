@@ -179,6 +179,17 @@ func admit(route space.Route, r *record) error {
 	return nil
 }
 
+// admitAttach says whether a session's stream may reach an execution that runs or has run. Of one that has ended the host reads what is kept, and
+// starts nothing: so a client that is attached gets all of it, at its own pace, and one that comes back before the control plane has heard of the
+// end isn't turned away.
+func admitAttach(route space.Route, r *record) error {
+	err := admit(route, r)
+	if r != nil && (r.State == space.ExecutionStopped || r.State == space.ExecutionLost) {
+		return admitReading(route, r)
+	}
+	return err
+}
+
 // admitReading says whether what is kept of a sandbox's ended sessions may be read by the route of an execution, which needn't run.
 func admitReading(route space.Route, r *record) error {
 	if r == nil {

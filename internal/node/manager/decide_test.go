@@ -131,6 +131,17 @@ func TestAdmission(t *testing.T) {
 			t.Errorf("%s, wanted %s: %q, want %q", tt.r.State, tt.r.Wanted, got, tt.want)
 		}
 	}
+	for state, want := range map[space.ExecutionState]space.Code{
+		space.ExecutionPending: space.CodeUnavailable, space.ExecutionRunning: "", space.ExecutionStopped: "", space.ExecutionLost: "",
+		space.ExecutionFailed: space.CodeExecutionLost,
+	} {
+		if got := space.CodeOf(admitAttach(route, &record{Route: route, State: state})); got != want {
+			t.Errorf("an attach, %s: %q, want %q", state, got, want)
+		}
+		if got := space.CodeOf(admitAttach(route, &record{Route: route, State: state, Wanted: wantRemoved})); got != space.CodeExecutionLost {
+			t.Errorf("an attach, %s and to be removed: %q", state, got)
+		}
+	}
 	if got := space.CodeOf(admit(route, nil)); got != space.CodeRouteStale {
 		t.Errorf("no record: %q", got)
 	}

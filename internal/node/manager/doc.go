@@ -41,5 +41,5 @@
 //
 // An Attach or a Call is admitted under the lock that guards the records, by comparing its whole route with the record of its execution, and is
 // entered in a list under that same lock. Whoever changes a record ends the streams that it would no longer admit, before it gives the
-// lock back.
+// lock back. A session's stream goes on when its execution is stopped or lost: the host still has what its client hasn't got.
 package manager

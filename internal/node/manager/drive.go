@@ -28,7 +28,7 @@ const (
 const (
 	ensureTimeout = 2 * time.Minute
 	removeTimeout = time.Minute
-	stopTimeout   = 2 * time.Minute
+	stopTimeout   = 10 * time.Second // the host only takes the order: a long grace of one sandbox holds up no other's stop
 	buildTimeout  = 10 * time.Second
 	dropTimeout   = 2 * time.Minute
 )
@@ -119,7 +119,8 @@ func (m *Manager) ensure(ctx context.Context, r record) error {
 	return err
 }
 
-// halt has an execution stopped. That it was shows in the host's next Watch message, and so does that it was lost before.
+// halt tells the host to stop an execution. That it has shows in its Watch, and so does that the execution was lost before; until then the host is
+// told again now and then, since it may have died before it noted the order.
 func (m *Manager) halt(ctx context.Context, r record) error {
 	return limited(ctx, m.stops, stopTimeout, func(ctx context.Context) error {
 		_, err := m.host.StopExecution(ctx, connect.NewRequest(&hostv1.StopExecutionRequest{

@@ -95,8 +95,8 @@ func TestLostReachesEverybodyAtOnce(t *testing.T) {
 	if !s.Receive() || s.Msg().GetLost().GetError().GetCode() != string(space.CodeExecutionLost) {
 		t.Errorf("%v, %v", s.Msg(), s.Err())
 	}
-	if s := r.attach(t, e); s.Receive() || space.CodeOf(peer.FromConnect(s.Err())) != space.CodeExecutionLost {
-		t.Errorf("a new attach: %v", s.Err())
+	if s := r.attach(t, e); s.Receive() || space.CodeOf(peer.FromConnect(s.Err())) != space.CodeConflict {
+		t.Errorf("a new attach, which the host refuses: %v", s.Err())
 	}
 	r.restart(t)
 	r.control.hears(t, e, space.ExecutionLost)

@@ -58,7 +58,7 @@ func TestStopKeepsTheDisk(t *testing.T) {
 	s.Receive()
 	r.control.send(stopOrder(e))
 	r.control.hears(t, e, space.ExecutionStopped)
-	if !s.Receive() || s.Msg().GetLost().GetError().GetCode() != string(space.CodeSessionLost) {
+	if !s.Receive() || string(s.Msg().GetOutput().GetData()) != "last words" || !s.Receive() || !s.Msg().GetExit().GetStopped() {
 		t.Errorf("its stream ends with %v, %v", s.Msg(), s.Err())
 	}
 	if got := attachCode(t, r.sessions, attachRequest(e)); got != space.CodeConflict {
@@ -73,6 +73,67 @@ func TestStopKeepsTheDisk(t *testing.T) {
 	r.control.unwant(e)
 	r.control.hears(t, e, "")
 	r.control.hears(t, next, space.ExecutionRunning)
+}
+
+// TestSlowClientGetsAllOfAnEndedSession has a client take what a session left long after its sandbox was stopped or lost.
+func TestSlowClientGetsAllOfAnEndedSession(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end   func(*rig, space.Route)
+		state space.ExecutionState
+	}{
+		"stopped": {func(r *rig, e space.Route) { r.control.send(stopOrder(e)) }, space.ExecutionStopped},
+		"lost":    {func(r *rig, e space.Route) { r.host.kill(e.Execution) }, space.ExecutionLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.manager.table.grace = 0
+			e := r.running(t)
+			slow := make(chan struct{})
+			r.host.Lock()
+			r.host.at = func(ctx context.Context, step, _ string) {
+				if step == "last words" {
+					select {
+					case <-slow:
+					case <-ctx.Done():
+					}
+				}
+			}
+			r.host.Unlock()
+			r.answer(func(ctx context.Context, s *hostCall) error { <-ctx.Done(); return ctx.Err() })
+			call := r.call(t, r.boxes, peer.RouteMessage(e))
+			s := r.attach(t, e)
+			s.Receive()
+			tt.end(r, e)
+			r.control.hears(t, e, tt.state)
+			ends(call) // calls end by now, and so would the session's stream
+			close(slow)
+			if !s.Receive() || string(s.Msg().GetOutput().GetData()) != "last words" {
+				t.Fatalf("it got %v, %v", s.Msg(), s.Err())
+			}
+			if !s.Receive() || (s.Msg().GetExit() == nil) != (name == "lost") {
+				t.Errorf("it ends with %v, %v", s.Msg(), s.Err())
+			}
+		})
+	}
+}
+
+// TestLongGracesHoldUpNoOther stops more sandboxes than the host is called for at once, whose processes take their time, and then another one.
+func TestLongGracesHoldUpNoOther(t *testing.T) {
+	r := newRig(t)
+	r.host.Lock()
+	r.host.graceful = true
+	r.host.Unlock()
+	for range maxStops {
+		r.control.send(stopOrder(r.running(t)))
+	}
+	last := r.running(t)
+	r.control.send(stopOrder(last))
+	r.host.until(t, "the last order at the host, again and again until it's stopped", func() bool { return r.host.stopping[last.Execution] > 1 })
+	r.host.Lock()
+	r.host.graceful = false
+	r.host.ring()
+	r.host.Unlock()
+	r.control.hears(t, last, space.ExecutionStopped)
 }
 
 // TestKilledWhileStopping stops the manager in the middle of a stop: the order is followed by its successor.

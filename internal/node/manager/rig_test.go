@@ -83,6 +83,8 @@ type fakeHost struct {
 	templates map[string]*controlv1.TemplateReport
 	created   map[string]int // by execution
 	removed   map[string]int
+	stopping  map[string]int
+	graceful  bool // processes have a long grace: a machine that was told to stop doesn't yet
 	builds    map[string]int
 	orders    map[string]*controlv1.EnsureExecution // as they came, by execution
 	templated map[string]*controlv1.EnsureTemplate
@@ -96,7 +98,7 @@ type fakeHost struct {
 
 func newHost() *fakeHost {
 	return &fakeHost{signal: newSignal(), machines: map[string]*controlv1.ExecutionReport{}, templates: map[string]*controlv1.TemplateReport{},
-		created: map[string]int{}, removed: map[string]int{}, builds: map[string]int{}, refuse: map[string]error{},
+		created: map[string]int{}, removed: map[string]int{}, stopping: map[string]int{}, builds: map[string]int{}, refuse: map[string]error{},
 		orders: map[string]*controlv1.EnsureExecution{}, templated: map[string]*controlv1.EnsureTemplate{}}
 }
 
@@ -171,7 +173,10 @@ func (h *fakeHost) StopExecution(ctx context.Context, req *connect.Request[hostv
 	if h.machines[route.GetExecution()] == nil {
 		return nil, peer.ToConnect(space.Errorf(space.CodeNotFound, "no such execution"))
 	}
-	h.machines[route.GetExecution()] = &controlv1.ExecutionReport{Route: route, State: string(space.ExecutionStopped)}
+	h.stopping[route.GetExecution()]++
+	if !h.graceful {
+		h.machines[route.GetExecution()] = &controlv1.ExecutionReport{Route: route, State: string(space.ExecutionStopped)}
+	}
 	h.ring()
 	return connect.NewResponse(&hostv1.StopExecutionResponse{}), nil
 }
@@ -237,22 +242,28 @@ func (h *fakeHost) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchReq
 	}
 }
 
-// Attach says that the session has started, and ends when the machine does.
+// Attach says that the session has started, and ends when the machine does, after what was still to come. Nothing starts in a machine that has ended.
 func (h *fakeHost) Attach(ctx context.Context, req *connect.Request[sessionv1.AttachRequest], out *connect.ServerStream[sessionv1.AttachResponse]) error {
 	id := req.Msg.GetRoute().GetExecution()
-	if err := out.Send(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Started{Started: &sessionv1.Started{}}}); err != nil {
-		return err
-	}
-	for {
+	for began := false; ; began = true {
 		h.Lock()
 		r, rung := h.machines[id], h.rung
 		h.Unlock()
-		if r == nil {
-			return out.Send(relay.LostEvent(space.Errorf(space.CodeExecutionLost, "the machine was removed")))
-		}
-		if r.GetState() == string(space.ExecutionLost) {
+		last := lastOf(r)
+		switch {
+		case !began && last != nil:
+			return peer.ToConnect(space.Errorf(space.CodeConflict, "the machine has ended"))
+		case !began:
+			if err := out.Send(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Started{Started: &sessionv1.Started{}}}); err != nil {
+				return err
+			}
+		case last != nil:
+			h.step(ctx, "last words", id)
+			if ctx.Err() != nil {
+				return nil
+			}
 			out.Send(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Output{Output: &sessionv1.Output{Data: []byte("last words")}}})
-			return out.Send(relay.LostEvent(space.Errorf(space.CodeExecutionLost, "killed")))
+			return out.Send(last)
 		}
 		select {
 		case <-rung:
@@ -260,6 +271,19 @@ func (h *fakeHost) Attach(ctx context.Context, req *connect.Request[sessionv1.At
 			return nil
 		}
 	}
+}
+
+// lastOf is the last event of the sessions of a machine that has ended; nil for one that runs, or ended without a word.
+func lastOf(r *controlv1.ExecutionReport) *sessionv1.AttachResponse {
+	switch {
+	case r == nil:
+		return relay.LostEvent(space.Errorf(space.CodeExecutionLost, "the machine was removed"))
+	case r.GetState() == string(space.ExecutionLost):
+		return relay.LostEvent(space.Errorf(space.CodeExecutionLost, "killed"))
+	case r.GetState() == string(space.ExecutionStopped):
+		return &sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Exit{Exit: &sessionv1.Exit{Code: 7, Stopped: true}}}
+	}
+	return nil
 }
 
 // kill is the death of a machine's VMM.

@@ -8,7 +8,8 @@ import (
 	space "github.com/space-platform/space"
 )
 
-// streamGrace is how long a stream whose execution is gone may still deliver what the host has of it, and the host's own last event.
+// streamGrace is how long a stream that isn't admitted any more may still deliver what the host has of it, and the host's own last event. The
+// stream of a session is admitted as long as its execution is there, and only as long as it's the sandbox's newest.
 const streamGrace = 500 * time.Millisecond
 
 // kind is what a stream is. Each has its own limits, so that neither keeps the other out.
@@ -22,7 +23,7 @@ const (
 // stream is an admitted Attach or Call.
 type stream struct {
 	kind  kind
-	admit func(space.Route, *record) error // what it needs: admit or admitReading
+	admit func(space.Route, *record) error // what it needs: admit, admitAttach or admitReading
 	route space.Route
 	end   func(cause error) // ends its context with the cause after the grace; later calls change nothing
 }

@@ -81,8 +81,6 @@ func goodbye(cause error, send func(*sessionv1.AttachResponse) error) error {
 		return send(EndedEvent(ReasonShuttingDown))
 	case e.Code == space.CodeExecutionLost || e.Code == space.CodeSessionLost:
 		return send(LostEvent(e))
-	case e.Code == space.CodeConflict: // the sandbox was stopped, and its processes with it
-		return send(LostEvent(space.Errorf(space.CodeSessionLost, "%s", e.Message)))
 	default:
 		return peer.ToConnect(e)
 	}

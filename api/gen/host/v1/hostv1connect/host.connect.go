@@ -68,8 +68,9 @@ type HostServiceClient interface {
 	// EnsureTemplate starts the build of a template unless it exists or is being built, and returns at once; Watch tells its progress.
 	// A failed build starts anew.
 	EnsureTemplate(context.Context, *connect.Request[v1.EnsureTemplateRequest]) (*connect.Response[v1.EnsureTemplateResponse], error)
-	// StopExecution returns when the guest's files are written out, its machine has ended and the disk is kept; Watch tells it as stopped
-	// from then on. Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
+	// StopExecution has an execution stopped and returns at once. Watch tells it as stopped when its processes have ended, the guest's files are
+	// written out, its machine is gone and the disk is kept. A host that dies before that has noted it stops it in its next life, or is told again.
+	// Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
 	StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error)
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
@@ -193,8 +194,9 @@ type HostServiceHandler interface {
 	// EnsureTemplate starts the build of a template unless it exists or is being built, and returns at once; Watch tells its progress.
 	// A failed build starts anew.
 	EnsureTemplate(context.Context, *connect.Request[v1.EnsureTemplateRequest]) (*connect.Response[v1.EnsureTemplateResponse], error)
-	// StopExecution returns when the guest's files are written out, its machine has ended and the disk is kept; Watch tells it as stopped
-	// from then on. Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
+	// StopExecution has an execution stopped and returns at once. Watch tells it as stopped when its processes have ended, the guest's files are
+	// written out, its machine is gone and the disk is kept. A host that dies before that has noted it stops it in its next life, or is told again.
+	// Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
 	StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error)
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
