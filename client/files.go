@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -49,9 +50,27 @@ func at(path string, options []FileOption) url.Values {
 
 // ReadFile returns a file's bytes from an offset on. The caller closes the reader; an error from it means that the file wasn't read whole.
 func (p *Plane) ReadFile(ctx context.Context, path string, offset int64, options ...FileOption) (io.ReadCloser, error) {
-	c := call{method: http.MethodGet, path: p.files("/content"), query: at(path, options)}
+	var part string
 	if offset > 0 {
-		c.header = http.Header{"Range": {"bytes=" + strconv.FormatInt(offset, 10) + "-"}}
+		part = fmt.Sprintf("bytes=%d-", offset)
+	}
+	return p.read(ctx, path, part, options)
+}
+
+// ReadFileRange returns length bytes of a file from an offset on, fewer where the file ends before. The caller closes the reader; an error from
+// it means that they didn't all come. Of an offset at or beyond the file's end the error's code is range_unsatisfiable.
+func (p *Plane) ReadFileRange(ctx context.Context, path string, offset, length int64, options ...FileOption) (io.ReadCloser, error) {
+	if offset < 0 || length <= 0 || length > math.MaxInt64-offset {
+		return nil, fmt.Errorf("read %s: %d bytes from %d on are no range", path, length, offset)
+	}
+	return p.read(ctx, path, fmt.Sprintf("bytes=%d-%d", offset, offset+length-1), options)
+}
+
+// read reads the part of a file that a Range header names, all of it without one.
+func (p *Plane) read(ctx context.Context, path, part string, options []FileOption) (io.ReadCloser, error) {
+	c := call{method: http.MethodGet, path: p.files("/content"), query: at(path, options)}
+	if part != "" {
+		c.header = http.Header{"Range": {part}}
 	}
 	resp, err := p.do(ctx, c)
 	if err != nil {

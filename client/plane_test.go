@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -146,6 +147,34 @@ func TestFileThereAndBack(t *testing.T) {
 	defer r.Close()
 	if b, err := io.ReadAll(r); err != nil || string(b) != "llo" {
 		t.Errorf("read %q: %v", b, err)
+	}
+}
+
+func TestReadFileRange(t *testing.T) {
+	e := &planeEdge{file: []byte("0123456789")}
+	p := plane(t, e, "spacesbx_x")
+	for _, tt := range []struct {
+		offset, length int64
+		want           string
+	}{{0, 1, "0"}, {3, 4, "3456"}, {8, 100, "89"}, {0, 1 << 62, "0123456789"}} {
+		r, err := p.ReadFileRange(t.Context(), "/f", tt.offset, tt.length)
+		if err != nil {
+			t.Errorf("%d from %d on: %v", tt.length, tt.offset, err)
+			continue
+		}
+		if b, err := io.ReadAll(r); err != nil || string(b) != tt.want {
+			t.Errorf("%d from %d on: %q, want %q: %v", tt.length, tt.offset, b, tt.want, err)
+		}
+		r.Close()
+	}
+	asked := len(e.seen)
+	for _, no := range [][2]int64{{-1, 5}, {0, 0}, {3, -1}, {5, math.MaxInt64}} {
+		if _, err := p.ReadFileRange(t.Context(), "/f", no[0], no[1]); err == nil {
+			t.Errorf("%v was taken for a range", no)
+		}
+	}
+	if len(e.seen) != asked {
+		t.Errorf("the platform was asked: %q", e.seen[asked:])
 	}
 }
 

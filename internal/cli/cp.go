@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"archive/tar"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,8 +23,10 @@ func cpCommand(a *app) *cobra.Command {
 	var user string
 	c := &cobra.Command{
 		Use: "cp SRC DST", Short: "Copy a file or a directory into a sandbox or out of it", Args: cobra.ExactArgs(2),
-		Long: "One of SRC and DST is SANDBOX:PATH, the other one a local path, or - for stdin or stdout. A directory is copied with all that is in\n" +
-			"it; if DST is a directory that exists, SRC is copied into it. Relative paths in a sandbox begin at the user's home.",
+		Long: "One of SRC and DST is SANDBOX:PATH, the other one a local path, or - for stdin or stdout. A directory is copied with all files,\n" +
+			"directories and links that are in it; sockets, pipes and devices are left out. If DST is a directory that exists, SRC is copied into it.\n" +
+			"Files keep their permission bits. A local file is replaced when all of it has come; through a link or into a device it is written as it\n" +
+			"comes. Relative paths in a sandbox begin at the user's home.",
 		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  space cp sbx_…:log.txt - | grep error\n  echo hi | space cp - sbx_…:note.txt",
 	}
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
@@ -109,7 +112,11 @@ func (c copier) upload(ctx context.Context, src, dst string) error {
 		return err
 	}
 	defer f.Close()
-	_, err = c.plane.WriteFile(ctx, dst, c.progress.count(f, info.Size()), append(c.options, client.WithMode(fmt.Sprintf("%04o", info.Mode().Perm())))...)
+	options := c.options
+	if info.Mode().IsRegular() { // a pipe's mode says nothing about what comes out of it
+		options = append(options, client.WithMode(fmt.Sprintf("%04o", info.Mode().Perm())))
+	}
+	_, err = c.plane.WriteFile(ctx, dst, c.progress.count(f, info.Size()), options...)
 	return err
 }
 
@@ -118,10 +125,9 @@ func (c copier) into(ctx context.Context, dst, name string) (string, error) {
 	if dst == "" || strings.HasSuffix(dst, "/") {
 		return path.Join(dst, name), nil
 	}
-	e, err := c.plane.StatFile(ctx, dst, c.options...)
-	var refused *client.Error
+	e, err := c.look(ctx, dst)
 	switch {
-	case errors.As(err, &refused) && refused.Code == "not_found":
+	case isMissing(err):
 		return dst, nil
 	case err != nil:
 		return "", err
@@ -132,66 +138,101 @@ func (c copier) into(ctx context.Context, dst, name string) (string, error) {
 	}
 }
 
-// uploadDirectory sends a directory as an archive, as it is written.
-func (c copier) uploadDirectory(ctx context.Context, src, dst string) error {
-	r, w := io.Pipe()
-	packed := make(chan error, 1)
-	go func() {
-		err := pack(src, w)
-		w.CloseWithError(err)
-		packed <- err
-	}()
-	err := c.plane.WriteArchive(ctx, dst, c.progress.count(r, 0), c.options...)
-	r.CloseWithError(io.ErrClosedPipe)
-	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
-		return perr
+// maxLinks bounds the links that are followed to one file, as the kernel does.
+const maxLinks = 40
+
+// look says what is at a path in the sandbox, through links; of a link that leads nowhere, what the link is.
+func (c copier) look(ctx context.Context, name string) (client.FileEntry, error) {
+	e, err := c.plane.StatFile(ctx, name, c.options...)
+	for range maxLinks {
+		if err != nil || e.Type != "symlink" || e.Target == nil {
+			return e, err
+		}
+		if name = *e.Target; !path.IsAbs(name) {
+			name = path.Join(path.Dir(e.Path), name)
+		}
+		next, err := c.plane.StatFile(ctx, name, c.options...)
+		if isMissing(err) {
+			return e, nil
+		}
+		if err != nil {
+			return e, err
+		}
+		e = next
 	}
-	return err
+	return e, nil
 }
 
-// pack writes a directory's contents as a tar archive.
-func pack(dir string, to io.Writer) error {
-	root, err := os.OpenRoot(dir)
+func isMissing(err error) bool {
+	var refused *client.Error
+	return errors.As(err, &refused) && refused.Code == "not_found"
+}
+
+// permissions are the bits that a copy of a sandbox's file gets, as far as the umask lets it.
+func permissions(e client.FileEntry) (fs.FileMode, error) {
+	if e.Type == "symlink" { // its own say nothing
+		return 0o644, nil
+	}
+	mode, err := strconv.ParseUint(e.Mode, 8, 12)
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("read the mode of %s: %w", e.Path, err)
 	}
-	defer root.Close()
-	w := tar.NewWriter(to)
-	if err := w.AddFS(root.FS()); err != nil {
-		return fmt.Errorf("pack %s: %w", dir, err)
-	}
-	return w.Close()
+	return fs.FileMode(mode).Perm(), nil
 }
 
 func (c copier) download(ctx context.Context, src, dst string) error {
 	if dst == "-" {
 		return c.downloadFile(ctx, src, c.out, 0)
 	}
-	e, err := c.plane.StatFile(ctx, src, c.options...)
+	e, err := c.look(ctx, src)
 	if err != nil {
 		return err
 	}
 	if info, err := os.Stat(dst); err == nil && info.IsDir() {
-		dst = filepath.Join(dst, path.Base(e.Path))
+		dst = filepath.Join(dst, baseOf(src, e))
 	}
 	if e.Type == "directory" {
 		return c.downloadDirectory(ctx, src, dst)
 	}
-	return c.downloadTo(ctx, src, dst, e.Size)
+	return c.downloadTo(ctx, src, dst, e)
 }
 
-// downloadTo writes beside the target and renames at the end: what was there stays until all is here.
-func (c copier) downloadTo(ctx context.Context, src, dst string, size int64) error {
-	f, err := os.CreateTemp(filepath.Dir(dst), "."+filepath.Base(dst)+".*")
+// baseOf is the name that a copy gets: the last one of what was asked for, unless that is none (., the home).
+func baseOf(src string, e client.FileEntry) string {
+	if base := path.Base(src); src != "" && base != "." && base != ".." {
+		return base
+	}
+	return path.Base(e.Path)
+}
+
+// downloadTo writes beside a file and renames at the end: what was there stays until all is here. What isn't a file (a device, a pipe, a link
+// to either or to a file) is written to and stays what it is.
+func (c copier) downloadTo(ctx context.Context, src, dst string, e client.FileEntry) (err error) {
+	perm, err := permissions(e)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
-	err = errors.Join(c.downloadFile(ctx, src, f, size), f.Chmod(0o644), f.Close())
+	if info, err := os.Lstat(dst); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(dst, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.downloadFile(ctx, src, f, e.Size), f.Close())
+	}
+	temp := filepath.Join(filepath.Dir(dst), ".space-cp-"+rand.Text())
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), dst)
+	defer func() {
+		if err != nil {
+			os.Remove(temp)
+		}
+	}()
+	if err := errors.Join(c.downloadFile(ctx, src, f, e.Size), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temp, dst)
 }
 
 func (c copier) downloadFile(ctx context.Context, src string, to io.Writer, size int64) error {
@@ -204,71 +245,4 @@ func (c copier) downloadFile(ctx context.Context, src string, to io.Writer, size
 		return fmt.Errorf("read %s: %w", src, err)
 	}
 	return nil
-}
-
-func (c copier) downloadDirectory(ctx context.Context, src, dst string) error {
-	r, err := c.plane.ReadArchive(ctx, src, c.options...)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	if err := os.MkdirAll(dst, 0o755); err != nil {
-		return err
-	}
-	root, err := os.OpenRoot(dst)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if err := unpack(tar.NewReader(c.progress.count(r, 0)), root); err != nil {
-		return fmt.Errorf("unpack %s: %w", src, err)
-	}
-	return nil
-}
-
-// unpack writes an archive beneath a root, which nothing in it can leave: a sandbox isn't trusted. Owners, devices and special bits stay there.
-func unpack(r *tar.Reader, root *os.Root) error {
-	for {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := unpackEntry(r, h, root); err != nil {
-			return fmt.Errorf("%q: %w", h.Name, err)
-		}
-	}
-}
-
-func unpackEntry(r io.Reader, h *tar.Header, root *os.Root) error {
-	name := path.Clean(h.Name)
-	if name == "." {
-		return nil
-	}
-	mode := fs.FileMode(h.Mode).Perm()
-	switch h.Typeflag {
-	case tar.TypeDir:
-		return root.MkdirAll(name, mode|0o700)
-	case tar.TypeSymlink:
-		if err := root.RemoveAll(name); err != nil {
-			return err
-		}
-		return root.Symlink(h.Linkname, name)
-	case tar.TypeLink:
-		return root.Link(path.Clean(h.Linkname), name)
-	case tar.TypeReg:
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return err
-		}
-		f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, mode)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, r)
-		return errors.Join(err, f.Close())
-	default:
-		return nil // devices, sockets and pipes are nothing to copy
-	}
 }
