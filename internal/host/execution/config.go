@@ -17,7 +17,7 @@ import (
 // Config is what a Table needs.
 type Config struct {
 	Dir        string // where executions are kept: on the volume with the templates, so that cloning is cheap
-	Sandboxes  string // where is kept what sandboxes have beyond their executions
+	Sandboxes  string // where the sessions of sandboxes are kept
 	Node       string // the node's name in routes
 	Driver     vmm.Driver
 	Enclosures Enclosures

@@ -41,7 +41,7 @@
 //
 // # What outlives an execution
 //
-// Sessions that have ended belong to the sandbox (see estate): their output and how they ended stay until the last of its executions is removed,
+// Sessions that have ended belong to the sandbox (see keptSessions): their output and how they ended stay until the last of its executions is removed,
 // which is when the sandbox is deleted.
 //
 // # A new daemon

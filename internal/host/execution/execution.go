@@ -23,8 +23,8 @@ type execution struct {
 	cfg   *Config
 	table *Table
 	route space.Route
-	dir   string  // changes once, before it runs, when it gets a slot's
-	kept  *estate // of its sandbox; a slot has none
+	dir   string        // changes once, before it runs, when it gets a slot's
+	kept  *keptSessions // of its sandbox; a slot has none
 	log   *slog.Logger
 	cause telemetry.Cause // what asked for it; none of one that an earlier life of the daemon began
 
@@ -40,8 +40,9 @@ type execution struct {
 	calls chan struct{} // held by those who call the guest
 
 	// owned by own's goroutine
-	machine vmm.Machine // nil while there is none
-	link    *link.Link  // nil while there is none
+	machine  vmm.Machine // nil while there is none
+	link     *link.Link  // nil while there is none
+	released bool        // see release
 
 	mu       sync.Mutex // guards what follows
 	rec      record
@@ -79,7 +80,6 @@ func (e *execution) announce(s space.ExecutionState) {
 
 // own is the owner: it brings the execution to life, watches it, and stops and removes it when that's wanted.
 func (e *execution) own(ctx context.Context) {
-	defer e.table.leave(e.route.Sandbox)
 	defer e.letGo()
 	e.until(ctx, e.live, e.stopping, e.removal)
 	signal(e.attached)
@@ -227,9 +227,9 @@ func (e *execution) loadSessions() error {
 	}
 	switch {
 	case e.rec.State == space.ExecutionLost && e.rec.Error != nil:
-		s.Lose(e.rec.Error.space())
+		s.End(e.rec.Error.space())
 	case e.rec.State == space.ExecutionStopped:
-		s.Stop(errStopped())
+		s.End(errStopped())
 	}
 	e.sessions = s
 	return nil

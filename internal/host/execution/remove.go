@@ -43,7 +43,7 @@ func (e *execution) demolish(ctx context.Context) {
 		})
 	}
 	if e.sessions != nil {
-		e.sessions.Lose(space.Errorf(space.CodeExecutionLost, "the sandbox's machine was removed"))
+		e.sessions.End(space.Errorf(space.CodeExecutionLost, "the sandbox's machine was removed"))
 	}
 	e.insist(ctx, "free what a removed execution holds", e.free)
 	e.letGo()
@@ -163,7 +163,8 @@ func (e *execution) dropSessions() error {
 func (e *execution) erase(context.Context) error {
 	e.lent.Lock()
 	defer e.lent.Unlock()
-	if err := e.table.removeIfLast(e.route.Sandbox); err != nil {
+	e.release()
+	if err := e.table.removeReleased(e.route.Sandbox, e.kept); err != nil {
 		return fmt.Errorf("erase execution %s: %w", e.route.Execution, err)
 	}
 	for _, name := range []string{diskName, memoryName} {

@@ -253,6 +253,9 @@ func (r *rig) checkNothingLeft() {
 	if len(entries) > 0 || len(r.homes) > 0 || len(r.running()) > 0 {
 		r.t.Errorf("left are %v, enclosures %v, %d machines", entries, r.homes, len(r.running()))
 	}
+	if kept, err := os.ReadDir(filepath.Join(r.dir, "sandboxes")); err != nil || len(kept) > 0 {
+		r.t.Errorf("left are the sessions of %v, %v", kept, err)
+	}
 	for range 10 {
 		if _, err := r.pool.Take(); err != nil {
 			r.t.Errorf("a uid is lost: %v", err)

@@ -18,7 +18,7 @@ import (
 const (
 	MaxGrace         = 5 * time.Minute  // that a stop can give
 	terminateTimeout = 20 * time.Second // for a loaded machine under emulation, killed processes included
-	settleTimeout    = 10 * time.Second // for the output of ended sessions to be kept; a client that reads too slowly holds it up
+	settleTimeout    = 10 * time.Second // for the output of ended sessions to be kept
 )
 
 // quiesceTimeout is how long a guest may take to write out its files before its machine is ended all the same. Its disk has a journal then,
@@ -136,7 +136,7 @@ func (e *execution) terminate(ctx context.Context) error {
 	}
 	settled, enough := context.WithTimeout(ctx, settleTimeout)
 	defer enough()
-	return e.sessions.Settle(settled)
+	return e.sessions.Drain(settled)
 }
 
 // quiesce lets the guest write out its files. A machine that is gone has nothing to write any more.
@@ -176,12 +176,12 @@ func (e *execution) stopSessions() {
 		e.log.Error("can't read the sessions of an execution", "err", err)
 		return
 	}
-	e.sessions.Stop(errStopped())
+	e.sessions.End(errStopped())
 }
 
-// syncDisk makes the disk durable, if there is one, and what the sandbox has kept.
-func (e *execution) syncDisk(context.Context) error {
-	if err := e.kept.sync(); err != nil {
+// syncDisk makes the disk durable, if there is one, and the sessions.
+func (e *execution) syncDisk(ctx context.Context) error {
+	if err := e.kept.sync(ctx, e.route.Execution); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(e.file(diskName), os.O_RDWR, 0)

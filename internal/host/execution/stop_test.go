@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -425,8 +426,8 @@ func TestOutputOutlivesItsExecution(t *testing.T) {
 	}
 }
 
-// TestEstatesOfNobodyAreRemoved has a daemon find what a sandbox kept that has no execution any more.
-func TestEstatesOfNobodyAreRemoved(t *testing.T) {
+// TestSessionsOfNobodyAreRemoved has a daemon find the sessions of a sandbox that has no execution any more.
+func TestSessionsOfNobodyAreRemoved(t *testing.T) {
 	r := newRig(t)
 	left := filepath.Join(r.dir, "sandboxes", "gone")
 	if err := os.MkdirAll(left, 0o700); err != nil {
@@ -435,5 +436,62 @@ func TestEstatesOfNobodyAreRemoved(t *testing.T) {
 	r.open()
 	if _, err := os.Lstat(left); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it's there: %v", err)
+	}
+}
+
+// TestSessionsGoWithTheLastExecution removes a sandbox's executions at the same time, as deleting one does whose start has failed.
+func TestSessionsGoWithTheLastExecution(t *testing.T) {
+	r := newRig(t)
+	table := r.open()
+	for range 20 {
+		o := order()
+		ensure(t, table, o, space.ExecutionRunning)
+		attach(t, table, o.Route, "true").awaitEnd(t)
+		stop(t, table, o.Route)
+		r.loadErr = errors.New("broken")
+		next := successor(o)
+		ensure(t, table, next, space.ExecutionFailed)
+		r.loadErr = nil
+		table.mu.Lock()
+		kept := table.kept[o.Route.Sandbox]
+		table.mu.Unlock()
+		var removals sync.WaitGroup
+		for _, x := range []Order{o, next} {
+			removals.Go(func() { remove(t, table, x.Route) })
+		}
+		removals.Wait()
+		if _, err := kept.open(); space.CodeOf(err) != space.CodeExecutionLost { // for who has found it before, and comes late
+			t.Errorf("after the removal: %v", err)
+		}
+		if left, err := os.ReadDir(filepath.Join(r.dir, "sandboxes")); err != nil || len(left) > 0 {
+			t.Fatalf("left are the sessions of %v, %v", left, err)
+		}
+	}
+	r.checkNothingLeft()
+}
+
+// TestSessionsStayForWhoIsLeft removes one execution while the daemon stops, which the other one doesn't survive in memory, but on file.
+func TestSessionsStayForWhoIsLeft(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	attach(t, table, o.Route, "true").awaitEnd(t)
+	stop(t, table, o.Route)
+	next := successor(o)
+	ensure(t, table, next, space.ExecutionRunning)
+	table.mu.Lock()
+	old := table.execs[o.Route.Execution]
+	table.mu.Unlock()
+	table.Close()
+	if err := old.erase(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table = r.open()
+	kept, err := table.Kept(next.Route)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := kept.List(); len(l) != 1 {
+		t.Errorf("kept are %+v", l)
 	}
 }

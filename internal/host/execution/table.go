@@ -36,8 +36,8 @@ type Table struct {
 
 	mu      sync.Mutex // guards what follows
 	execs   map[string]*execution
-	estates map[string]*estate // by sandbox
-	removed []string           // ids, oldest first
+	kept    map[string]*keptSessions // by sandbox
+	removed []string                 // ids, oldest first
 	closed  bool
 }
 
@@ -68,17 +68,17 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{cfg: cfg, execs: map[string]*execution{}, estates: map[string]*estate{}, measuring: make(chan struct{}, maxMeasuring)}
+	t := &Table{cfg: cfg, execs: map[string]*execution{}, kept: map[string]*keptSessions{}, measuring: make(chan struct{}, maxMeasuring)}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.pool = newPool(t)
 	for name, r := range records {
 		e := t.newExecution(filepath.Join(cfg.Dir, name), r)
-		e.kept, t.execs[r.Route.Execution] = t.inherit(r.Route.Sandbox), e
+		e.kept, t.execs[r.Route.Execution] = t.acquire(r.Route.Sandbox), e
 		if r.UID != 0 {
 			cfg.UIDs.Keep(r.UID)
 		}
 	}
-	if err := t.sweepEstates(); err != nil {
+	if err := t.sweepKept(); err != nil {
 		return nil, err
 	}
 	for _, e := range t.execs {
@@ -159,7 +159,7 @@ func (t *Table) enter(o Order, cause telemetry.Cause) (*execution, error) {
 	r := record{Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, State: space.ExecutionPending, Since: time.Now()}
 	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)
 	e.cause = cause
-	e.kept, t.execs[o.Route.Execution] = t.inherit(o.Route.Sandbox), e
+	e.kept, t.execs[o.Route.Execution] = t.acquire(o.Route.Sandbox), e
 	t.owners.Go(func() { e.own(t.ctx) })
 	return e, nil
 }
@@ -217,6 +217,7 @@ func (t *Table) Close() {
 	t.mu.Unlock()
 	t.cancel()
 	t.owners.Wait()
+	t.closeKept()
 }
 
 func errRemoved(r space.Route) error {

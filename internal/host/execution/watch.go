@@ -118,7 +118,7 @@ func (e *execution) lose(ctx context.Context, why string) {
 	e.become(space.ExecutionLost, problemOf(lost))
 	signal(e.attached)
 	if e.sessions != nil {
-		e.sessions.Lose(lost)
+		e.sessions.End(lost)
 	}
 	e.finishEnding(ctx)
 }

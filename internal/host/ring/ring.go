@@ -26,6 +26,7 @@ type Ring struct {
 	limit uint64
 
 	mu       sync.Mutex // guards what follows
+	beyond   uint64     // bytes that the limit is put off by while readers need the oldest ones
 	segments []segment  // oldest first, contiguous; none only before the first record
 	next     uint64     // offset of the next byte
 	tail     *os.File   // the last segment, open for appending; nil until needed
@@ -105,9 +106,9 @@ func (r *Ring) appendOne(ctx context.Context, s Stream, data []byte) error {
 // makeRoom drops the oldest segments until n more bytes fit. It reports false when a reader still needs the oldest one. The last
 // segment stays: its name is what tells the next life where the log ends.
 func (r *Ring) makeRoom(n uint64) (bool, error) {
-	for len(r.segments) > 1 && r.full(n) {
+	for len(r.segments) > 1 && r.full(n, r.limit) {
 		if r.neededBelow(r.segments[0].end()) {
-			return false, nil
+			return !r.full(n, r.limit+r.beyond), nil
 		}
 		if err := removeSegments(r.dir, r.segments[:1]); err != nil {
 			return false, err
@@ -117,12 +118,21 @@ func (r *Ring) makeRoom(n uint64) (bool, error) {
 	return true, nil
 }
 
-func (r *Ring) full(n uint64) bool {
+// Extend has Append wait for no reader until the log is so many bytes beyond its limit. What nobody needs still goes at the limit.
+func (r *Ring) Extend(bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.beyond = uint64(bytes)
+	r.broadcast()
+}
+
+// full reports whether n more bytes are too many for a limit.
+func (r *Ring) full(n, limit uint64) bool {
 	var files int64
 	for _, s := range r.segments {
 		files += s.size
 	}
-	return r.next-r.start()+n > r.limit || uint64(files)+n+headerBytes > overhead*r.limit
+	return r.next-r.start()+n > limit || uint64(files)+n+headerBytes > overhead*limit
 }
 
 // neededBelow reports whether an attached reader hasn't got all bytes below the offset.

@@ -340,3 +340,34 @@ func FuzzParseRecord(f *testing.F) {
 		}
 	})
 }
+
+// TestExtendedRingWaitsForNoReader has a reader that takes nothing: the ring grows beyond its limit as far as it was extended, and loses nothing.
+func TestExtendedRingWaitsForNoReader(t *testing.T) {
+	r := open(t, t.TempDir())
+	rd, err := r.Reader(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Close()
+	data := bytes.Repeat([]byte("0123456789"), 10)
+	fill := func() (n int) {
+		full, cancel := context.WithCancel(context.Background())
+		cancel()
+		for r.Append(full, Stdout, data) == nil {
+			n += len(data)
+		}
+		return n
+	}
+	if n := fill(); n > smallLimit {
+		t.Errorf("it took %d bytes", n)
+	}
+	r.Extend(1000)
+	if n := fill(); n < 900 || n > 1000 {
+		t.Errorf("extended by 1000 it took %d bytes more", n)
+	}
+	end := r.End()
+	r.Finish()
+	if p := drain(t, r, 0); p[0].Gap != 0 || p[len(p)-1].End() != end {
+		t.Errorf("it's read from %+v to %d, want to %d", p[0], p[len(p)-1].End(), end)
+	}
+}

@@ -5,8 +5,7 @@
 // # The life of a session
 //
 //	reserved (directory and spec) ─► opened in the guest ─► output … ─► exit kept ─► forgotten by the guest
-//	any of them ─► lost, when its execution is gone
-//	any of them ─► killed, when its execution was stopped
+//	any of them ─► lost, when its execution is gone, or was stopped and its guest didn't tell how it ended
 //
 // However it ended, what was kept of it is read until its sandbox is deleted, or until newer ones need the room.
 //

@@ -56,7 +56,7 @@ func (s *Set) giveUp(ses *Session, why *space.Error) {
 		s.log.Warn("can't write down that a session is lost", "session", ses.id, "err", err)
 	}
 	if lost {
-		s.shelf.put(ses)
+		s.retention.add(ses)
 	}
 }
 
@@ -75,7 +75,7 @@ func (s *Set) speak(ses *Session, l *link.Link) error {
 	if err := ses.converse(s.ctx, l); err != nil {
 		return err
 	}
-	s.shelf.put(ses)
+	s.retention.add(ses)
 	return nil
 }
 

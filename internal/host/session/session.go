@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -190,23 +189,6 @@ func (s *Session) setLost(why *space.Error) {
 	if s.ring != nil {
 		s.ring.Finish()
 	}
-}
-
-// cut ends a session with its machine, unless it has ended: what the guest still had of its output is gone.
-func (s *Session) cut() (cut bool, err error) {
-	log, err := s.log()
-	if err != nil {
-		return s.lose(space.Errorf(space.CodeSessionLost, "the session ended with its machine, and its output can't be read"))
-	}
-	s.mu.Lock()
-	live := s.exit == nil && s.lost == nil
-	s.mu.Unlock()
-	if !live {
-		return false, nil
-	}
-	return true, s.setExit(&sessionv1.Exit{
-		Signal: int32(unix.SIGKILL), SignalName: signalName(int(unix.SIGKILL)), Offset: log.End(), At: timestamppb.Now(), Stopped: true,
-	})
 }
 
 // end is about when the session ended.

@@ -196,7 +196,7 @@ func TestLostExecutionEndsItsSessions(t *testing.T) {
 	g.proc(running).print([]byte("x"))
 	w := attach(t, set, running, 0, false)
 	w.awaitData(t, 1)
-	set.Lose(space.Errorf(space.CodeExecutionLost, "it's gone"))
+	set.End(space.Errorf(space.CodeExecutionLost, "it's gone"))
 	if e := w.last(t).GetLost().GetError(); e.GetCode() != string(space.CodeExecutionLost) {
 		t.Fatalf("the client got %v", w.events)
 	}

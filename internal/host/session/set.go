@@ -37,14 +37,14 @@ const (
 
 // Set holds the sessions of one execution.
 type Set struct {
-	dir    string
-	limits Limits
-	log    *slog.Logger
-	ctx    context.Context // ends all pumps
-	cancel context.CancelFunc
-	pumps  sync.WaitGroup
-	shelf  *shelf
-	over   func() // nil, or called when the execution is over
+	dir       string
+	limits    Limits
+	log       *slog.Logger
+	ctx       context.Context // ends all pumps
+	cancel    context.CancelFunc
+	pumps     sync.WaitGroup
+	retention *retention
+	over      func() // nil, or called when the execution is over
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*Session
@@ -59,17 +59,17 @@ type Set struct {
 // is dropped: only a power loss makes one, and its machine died then too.
 func Open(dir string, limits Limits, log *slog.Logger) (*Set, error) {
 	limits = limits.orDefaults()
-	s, ended, err := open(dir, limits, &shelf{limit: limits.KeptBytes, log: log}, log)
+	s, ended, err := open(dir, limits, &retention{limit: limits.KeptBytes, log: log}, log)
 	if err != nil {
 		return nil, err
 	}
-	s.shelf.fill(ended)
+	s.retention.fill(ended)
 	return s, nil
 }
 
-// open also returns the sessions that have ended, which the caller puts on the shelf.
-func open(dir string, limits Limits, shelf *shelf, log *slog.Logger) (s *Set, ended []*Session, err error) {
-	s = &Set{dir: dir, limits: limits, log: log, shelf: shelf, sessions: map[string]*Session{}, linked: make(chan struct{})}
+// open also returns the sessions that have ended, which the caller gives to the retention.
+func open(dir string, limits Limits, retention *retention, log *slog.Logger) (s *Set, ended []*Session, err error) {
+	s = &Set{dir: dir, limits: limits, log: log, retention: retention, sessions: map[string]*Session{}, linked: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("open sessions: %w", err)
@@ -93,7 +93,7 @@ func open(dir string, limits Limits, shelf *shelf, log *slog.Logger) (s *Set, en
 	for _, ses := range s.sessions {
 		switch {
 		case s.lost != nil: // and a power loss took how it ended
-			ses.lose(s.lost)
+			ses.lose(endUnknown(s.lost))
 		case ses.needsGuest():
 			s.pumps.Go(func() { s.pump(ses) })
 		}
@@ -130,17 +130,10 @@ func (s *Set) Refuse(why *space.Error) {
 	s.refusal = why
 }
 
-// Lose says that the execution is gone: sessions that haven't ended never will, and no new one starts. What was kept can still be read.
-// It returns when no pump writes any more.
-func (s *Set) Lose(why *space.Error) {
-	s.finish(why, func(ses *Session) (bool, error) { return ses.lose(why) })
-}
-
-// Stop says that the execution's machine was stopped: sessions that haven't ended did so with it, by SIGKILL. Else it's like Lose.
-func (s *Set) Stop(why *space.Error) { s.finish(why, (*Session).cut) }
-
-// finish ends all sessions. That the execution is over is on file last: a life that doesn't come so far leaves the rest to the next one.
-func (s *Set) finish(why *space.Error, end func(*Session) (bool, error)) {
+// End says that the execution is over: no session starts any more, and those that haven't ended are lost. What was kept can still be read.
+// It returns when no pump writes any more. That the execution is over is on file last: a life that doesn't come so far leaves the rest to the next
+// one.
+func (s *Set) End(why *space.Error) {
 	s.mu.Lock()
 	first := s.lost == nil
 	if first {
@@ -150,13 +143,7 @@ func (s *Set) finish(why *space.Error, end func(*Session) (bool, error)) {
 	s.cancel()
 	s.pumps.Wait()
 	for _, ses := range s.all() {
-		ended, err := end(ses)
-		if err != nil {
-			s.log.Warn("can't write down how a session ended", "session", ses.id, "err", err)
-		}
-		if ended {
-			s.shelf.put(ses)
-		}
+		s.giveUp(ses, endUnknown(why))
 	}
 	if !first {
 		return
@@ -167,6 +154,15 @@ func (s *Set) finish(why *space.Error, end func(*Session) (bool, error)) {
 	if s.over != nil {
 		s.over()
 	}
+}
+
+// endUnknown is why a session of an execution that is over has no exit. After a stop that's an exception: all have ended, and the guest didn't come to
+// tell how, or with what output.
+func endUnknown(why *space.Error) *space.Error {
+	if why.Code != space.CodeConflict {
+		return why
+	}
+	return space.Errorf(space.CodeSessionLost, "the sandbox was stopped, and its guest didn't tell how the session ended; its last output may be missing")
 }
 
 // all returns the sessions in no order.
@@ -213,6 +209,25 @@ func (s *Set) Settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the sessions to end: %w", context.Cause(ctx))
 	}
+}
+
+// drainBytes is what a guest may still have of a session's output when its process has ended: 256 KiB of its own, and two pipes of 64 KiB. Only
+// a hostile one has more.
+const drainBytes = 1 << 20
+
+// Drain is Settle for sessions whose processes have all ended: what the guest still has is kept though a client reads slowly.
+func (s *Set) Drain(ctx context.Context) error {
+	for _, ses := range s.all() {
+		if !ses.live() {
+			continue
+		}
+		log, err := ses.log()
+		if err != nil {
+			return err
+		}
+		log.Extend(drainBytes)
+	}
+	return s.Settle(ctx)
 }
 
 // Close stops all pumps and lets go of the files: the daemon is stopping, or the execution's directory is about to go. Whoever is attached

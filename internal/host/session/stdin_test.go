@@ -206,7 +206,7 @@ func TestSignalsAndSizesReachTheGuest(t *testing.T) {
 	if err := set.Signal(t.Context(), id, 9); space.CodeOf(err) != space.CodeConflict {
 		t.Errorf("an ended session: %v", err)
 	}
-	set.Lose(space.Errorf(space.CodeExecutionLost, "gone"))
+	set.End(space.Errorf(space.CodeExecutionLost, "gone"))
 	if err := set.Signal(t.Context(), plain, 9); space.CodeOf(err) != space.CodeExecutionLost {
 		t.Errorf("a lost session: %v", err)
 	}

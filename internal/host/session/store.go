@@ -21,11 +21,11 @@ const maxKeptSessions = 10_000
 // Store keeps the sessions of one sandbox: a Set for each of its executions, in a directory of its own. What an execution leaves behind stays
 // until the sandbox is deleted, within limits that hold for all of them together.
 type Store struct {
-	dir    string
-	limits Limits
-	log    *slog.Logger
-	shelf  *shelf
-	most   int // maxKeptSessions
+	dir       string
+	limits    Limits
+	log       *slog.Logger
+	retention *retention
+	most      int // maxKeptSessions
 
 	mu   sync.Mutex      // guards what follows
 	sets map[string]*Set // by the label of the execution: those that have ended, and those that somebody has asked for
@@ -35,7 +35,7 @@ type Store struct {
 func OpenStore(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 	limits = limits.orDefaults()
 	s := &Store{
-		dir: dir, limits: limits, log: log, shelf: &shelf{limit: limits.KeptBytes, log: log}, most: maxKeptSessions, sets: map[string]*Set{},
+		dir: dir, limits: limits, log: log, retention: &retention{limit: limits.KeptBytes, log: log}, most: maxKeptSessions, sets: map[string]*Set{},
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the sessions of a sandbox: %w", err)
@@ -49,13 +49,13 @@ func OpenStore(dir string, limits Limits, log *slog.Logger) (*Store, error) {
 		if _, err := os.Lstat(filepath.Join(dir, e.Name(), overFile)); errors.Is(err, fs.ErrNotExist) {
 			continue // its owner opens it
 		}
-		set, ended, err := open(filepath.Join(dir, e.Name()), limits, s.shelf, log)
+		set, ended, err := open(filepath.Join(dir, e.Name()), limits, s.retention, log)
 		if err != nil {
 			return nil, err
 		}
 		s.sets[e.Name()], all = set, append(all, ended...)
 	}
-	s.shelf.fill(all)
+	s.retention.fill(all)
 	s.trim()
 	return s, nil
 }
@@ -68,11 +68,11 @@ func (s *Store) Set(execution string) (*Set, error) {
 	if set, ok := s.sets[name]; ok {
 		return set, nil
 	}
-	set, ended, err := open(s.Place(execution), s.limits, s.shelf, s.log)
+	set, ended, err := open(s.Place(execution), s.limits, s.retention, s.log)
 	if err != nil {
 		return nil, err
 	}
-	s.shelf.fill(ended)
+	s.retention.fill(ended)
 	set.over = s.trim
 	s.sets[name] = set
 	return set, nil
@@ -91,7 +91,7 @@ func (s *Store) Drop(execution string) error {
 	if set, ok := s.sets[name]; ok {
 		set.Close()
 		for _, ses := range set.all() {
-			s.shelf.remove(ses)
+			s.retention.remove(ses)
 		}
 		delete(s.sets, name)
 	}
@@ -156,7 +156,7 @@ func (s *Store) trim() {
 	}
 	byEnd(all)
 	for _, ses := range slices.Clone(all[:len(all)-s.most]) {
-		s.shelf.remove(ses)
+		s.retention.remove(ses)
 		if err := of[ses].remove(ses); err != nil {
 			s.log.Warn("can't remove an ended session", "session", ses.id, "err", err)
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"log/slog"
 	"testing"
 
@@ -73,7 +74,7 @@ func TestStoreKeepsWhatFits(t *testing.T) {
 	store := openStore(t, dir, limits)
 	first := run(t, store, "exe_a", text, text)
 	set, _ := store.Set("exe_a")
-	set.Lose(space.Errorf(space.CodeExecutionLost, "gone"))
+	set.End(space.Errorf(space.CodeExecutionLost, "gone"))
 	second := run(t, store, "exe_b", text)
 	for range 2 {
 		if a, b, c := kept(t, store, first[0]), kept(t, store, first[1]), kept(t, store, second[0]); a != "gap" || b != text || c != text {
@@ -101,7 +102,7 @@ func TestStoreBoundsSessions(t *testing.T) {
 		t.Errorf("of an execution that isn't over: %q", got)
 	}
 	set, _ := store.Set("exe_a")
-	set.Stop(space.Errorf(space.CodeConflict, "stopped"))
+	set.End(space.Errorf(space.CodeConflict, "stopped"))
 	for range 2 {
 		if a, b, c := kept(t, store, first[0]), kept(t, store, first[1]), kept(t, store, first[2]); a != "none" || b != "2" || c != "3" {
 			t.Errorf("kept are %q, %q, %q", a, b, c)
@@ -111,8 +112,8 @@ func TestStoreBoundsSessions(t *testing.T) {
 	}
 }
 
-// TestStopEndsSessions has sessions run while their machine is stopped without them.
-func TestStopEndsSessions(t *testing.T) {
+// TestStopTellsNoEndThatItDoesntKnow has sessions run while their machine is stopped without a word of its guest.
+func TestStopTellsNoEndThatItDoesntKnow(t *testing.T) {
 	dir := t.TempDir()
 	store := openStore(t, dir, Limits{})
 	g := newFakeGuest(t)
@@ -131,16 +132,57 @@ func TestStopEndsSessions(t *testing.T) {
 	if err := set.Start(space.NewID(space.PrefixSession), &sessionv1.Spec{Argv: []string{"x"}}); err != stopped {
 		t.Errorf("a session that begins meanwhile: %v", err)
 	}
-	set.Stop(stopped)
-	if e := w.last(t).GetExit(); e.GetSignalName() != "SIGKILL" || !e.GetStopped() || e.GetOffset() != 6 {
-		t.Errorf("it ended with %v", e)
+	set.End(stopped)
+	if e := w.last(t).GetLost().GetError(); e.GetCode() != string(space.CodeSessionLost) {
+		t.Errorf("it ended with %v", w.last(t))
 	}
 	store.Close()
 	store = openStore(t, dir, Limits{})
 	if got := kept(t, store, id); got != "so far" {
 		t.Errorf("kept is %q", got)
 	}
-	if l := store.List(); len(l) != 1 || !l[0].Exit.GetStopped() || l[0].Output != 6 {
+	if l := store.List(); len(l) != 1 || l[0].Exit != nil || space.CodeOf(l[0].Lost) != space.CodeSessionLost || l[0].Output != 6 {
 		t.Errorf("the list is %+v", l)
+	}
+}
+
+// TestSlowReaderHoldsUpNoStop has a client take nothing while its session's process ends and its machine is stopped. All that the guest had is
+// kept, and how it ended.
+func TestSlowReaderHoldsUpNoStop(t *testing.T) {
+	const ringBytes = 160_000
+	store := openStore(t, t.TempDir(), Limits{RingBytes: ringBytes})
+	g := newFakeGuest(t)
+	set, err := store.Set("exe_a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Use(g.connect())
+	id, want := space.NewID(space.PrefixSession), text(ringBytes+drainBytes/2)
+	p := g.proc(id)
+	slow, ended := make(chan struct{}), make(chan error, 1)
+	w := &watcher{changed: make(chan struct{})}
+	go func() {
+		spec := &sessionv1.Spec{Argv: []string{"true"}}
+		ended <- set.Attach(t.Context(), Request{Session: id, Spec: spec}, func(e *sessionv1.AttachResponse) error {
+			<-slow
+			return w.take(e)
+		})
+	}()
+	p.print(want)
+	p.end(3)
+	p.await(t, "a full ring", func() bool { return p.acked > ringBytes/2 })
+	if err := set.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	set.End(space.Errorf(space.CodeConflict, "stopped"))
+	close(slow)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(w.data, want) {
+		t.Errorf("the client got %d bytes of %d", len(w.data), len(want))
+	}
+	if e := w.events[len(w.events)-1].GetExit(); e.GetCode() != 3 || e.GetOffset() != uint64(len(want)) {
+		t.Errorf("it ended with %v", w.events[len(w.events)-1])
 	}
 }

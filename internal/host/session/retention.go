@@ -9,8 +9,8 @@ import (
 	"github.com/space-platform/space/internal/host/ring"
 )
 
-// shelf has the ended sessions that still have output. Those that ended first lose theirs when all of it is too much.
-type shelf struct {
+// retention has the ended sessions that still have output. Those that ended first lose theirs when all of it is too much.
+type retention struct {
 	limit int64 // bytes
 	log   *slog.Logger
 
@@ -19,8 +19,8 @@ type shelf struct {
 	kept  int64      // bytes that those keep
 }
 
-// put adds a session that has ended. The newest one keeps its output whatever its size.
-func (s *shelf) put(ses *Session) {
+// add adds a session that has ended. The newest one keeps its output whatever its size.
+func (s *retention) add(ses *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = append(s.ended, ses)
@@ -36,15 +36,15 @@ func (s *shelf) put(ses *Session) {
 }
 
 // fill adds sessions that were read back.
-func (s *shelf) fill(list []*Session) {
+func (s *retention) fill(list []*Session) {
 	byEnd(list)
 	for _, ses := range list {
-		s.put(ses)
+		s.add(ses)
 	}
 }
 
 // remove takes a session off whose files are about to go.
-func (s *shelf) remove(ses *Session) {
+func (s *retention) remove(ses *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.ended, ses); i >= 0 {
