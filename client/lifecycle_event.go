@@ -15,6 +15,10 @@ import (
 // LifecycleEvent is something that happened to a sandbox, a template or a key of the project.
 type LifecycleEvent = api.Event
 
+// EventsMissed is the type of the event that FollowEvents yields first if events after the given one, up to the event's own id, are no longer
+// kept. Nobody knows when it happened: it has no time.
+const EventsMissed api.EventType = "gap"
+
 // ListEvents returns the project's lifecycle events that are kept, oldest first; of one sandbox only, if its id is given.
 func (c *Client) ListEvents(ctx context.Context, sandbox string) iter.Seq2[LifecycleEvent, error] {
 	return pages(func(cursor *string) (*http.Response, error) {
@@ -89,11 +93,12 @@ func (f *feed) connect(ctx context.Context, yield func(LifecycleEvent) bool) err
 	}
 }
 
-// lifecycleEvent reads an event, or the reason for which the stream ends. A gap, events that are no longer kept, is an event without a time.
+// lifecycleEvent reads an event, or the reason for which the stream ends.
 func lifecycleEvent(raw message) (LifecycleEvent, error) {
 	var data struct {
 		LifecycleEvent
 		Reason string `json:"reason"`
+		To     string `json:"to"`
 	}
 	if err := json.Unmarshal(raw.data, &data); err != nil {
 		return LifecycleEvent{}, fmt.Errorf("read a %s event: %w", clip(raw.event), err)
@@ -105,6 +110,9 @@ func lifecycleEvent(raw message) (LifecycleEvent, error) {
 		return LifecycleEvent{}, io.EOF
 	}
 	data.Type = api.EventType(raw.event)
+	if data.Type == EventsMissed {
+		data.Id = data.To
+	}
 	return data.LifecycleEvent, nil
 }
 

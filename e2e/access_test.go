@@ -40,9 +40,25 @@ func TestMaterialsDontMix(t *testing.T) {
 	}
 }
 
-func TestOtherShapeIsRefused(t *testing.T) {
-	_, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini", Vcpus: ptr(7)})
-	wantCode(t, err, "shape_unavailable")
+// TestShapeBeyondTheNodeIsRefused asks for one more than the machine has, where the API has numbers for that.
+func TestShapeBeyondTheNodeIsRefused(t *testing.T) {
+	node, err := platform.client.Node(t.Context())
+	if err != nil || node.Vcpus == nil || node.MemoryMb == nil {
+		t.Fatalf("the node: %+v, %v", node, err)
+	}
+	asked := client.SandboxCreate{Template: "mini", Vcpus: ptr(*node.Vcpus + 1)}
+	want := "shape_unavailable"
+	if *asked.Vcpus > 32 {
+		want = "invalid_request"
+	}
+	_, err = platform.client.CreateSandbox(t.Context(), asked)
+	wantCode(t, err, want)
+	asked, want = client.SandboxCreate{Template: "mini", MemoryMb: ptr(*node.MemoryMb + 1)}, "shape_unavailable"
+	if *asked.MemoryMb > 262144 {
+		want = "invalid_request"
+	}
+	_, err = platform.client.CreateSandbox(t.Context(), asked)
+	wantCode(t, err, want)
 	_, err = platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "no-such-template"})
 	wantCode(t, err, "not_found")
 }

@@ -4,6 +4,8 @@ package redteam
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"reflect"
 	"strings"
 	"sync"
@@ -96,6 +98,45 @@ func TestA24OtherLimits(t *testing.T) {
 		if !keep {
 			ask(t, "DELETE", tokens+"/"+token.Id, platform.owner, "").want(t, 204)
 		}
+	}
+	const attaches = 8
+	made := box.session(t, `{"argv":["sleep","1000"]}`)
+	open := make([]*http.Response, 12)
+	for _, a := range race(t, len(open), func(n int) reply {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", made.Attachment.Url, nil)
+		if err != nil {
+			return reply{body: err.Error()}
+		}
+		req.Header.Set("Authorization", "Bearer "+made.Attachment.Token)
+		req.Header.Set("Accept", "text/event-stream")
+		resp, err := direct.Do(req)
+		if err != nil {
+			return reply{body: err.Error()}
+		}
+		if resp.StatusCode == http.StatusOK {
+			open[n] = resp // held until all have an answer
+			return reply{status: resp.StatusCode}
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		if err != nil {
+			return reply{body: err.Error()}
+		}
+		return reply{resp.StatusCode, resp.Header, string(b)}
+	}) {
+		if a.status != http.StatusOK && a.code() != "quota_exceeded" {
+			t.Errorf("an attach too many: %d %s", a.status, a.body)
+		}
+	}
+	held := 0
+	for _, resp := range open {
+		if resp != nil {
+			held++
+			resp.Body.Close()
+		}
+	}
+	if held != attaches {
+		t.Errorf("%d attaches are open where %d fit", held, attaches)
 	}
 	same := race(t, 8, func(int) reply {
 		return ask(t, "POST", platform.api+"/v1/sandboxes/"+box.id+"/sessions", platform.owner, `{"argv":["true"]}`, "Idempotency-Key", "a24-"+strings.TrimPrefix(box.id, "sbx_"))

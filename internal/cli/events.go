@@ -48,9 +48,9 @@ func (n *connection) showEvents(out io.Writer, all iter.Seq2[client.LifecycleEve
 			return err
 		}
 		if n.json() {
-			err = enc.Encode(e)
+			err = enc.Encode(document(e))
 		} else {
-			_, err = fmt.Fprintf(out, "%s  %-20s %s\n", e.At.UTC().Format(time.RFC3339), e.Type, subject(e))
+			_, err = fmt.Fprintf(out, "%-20s  %-20s %s\n", moment(e), e.Type, subject(e))
 		}
 		if err != nil {
 			return fmt.Errorf("show an event: %w", err)
@@ -59,8 +59,26 @@ func (n *connection) showEvents(out io.Writer, all iter.Seq2[client.LifecycleEve
 	return nil
 }
 
+// document is an event as the API gives it: one that says that others are missed has no time.
+func document(e client.LifecycleEvent) any {
+	if e.Type == client.EventsMissed {
+		return map[string]any{"type": e.Type, "to": e.Id}
+	}
+	return e
+}
+
+func moment(e client.LifecycleEvent) string {
+	if e.At.IsZero() {
+		return "-"
+	}
+	return e.At.UTC().Format(time.RFC3339)
+}
+
 // subject is what an event is about.
 func subject(e client.LifecycleEvent) string {
+	if e.Type == client.EventsMissed {
+		return "events up to " + e.Id + " are no longer kept"
+	}
 	for _, id := range []*string{e.Sandbox, e.Template, e.Key} {
 		if id != nil {
 			return *id

@@ -2,7 +2,6 @@ package edge
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,12 +14,8 @@ import (
 const (
 	maxQuery     = 16 << 10
 	maxPath      = 4096 - 1 // the kernel's PATH_MAX counts its terminator
-	maxUser      = 64
 	maxSignature = 256
 )
-
-// userRE is what the management API takes for a user as well.
-var userRE = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 
 // query is the parameters of a request: each is one that its operation takes, and came once.
 type query map[string]string
@@ -65,17 +60,7 @@ func checkPath(field, p string) (string, error) {
 }
 
 // user is as whom to do it, "" for the default.
-func (q query) user() (string, error) { return checkUser("user", q["user"]) }
-
-func checkUser(field, u string) (string, error) {
-	switch {
-	case len(u) > maxUser:
-		return "", space.FieldErrorf(field, "has %d bytes, at most %d are taken", len(u), maxUser)
-	case u != "" && !userRE.MatchString(u):
-		return "", space.FieldErrorf(field, "isn't the name or the number of a user")
-	}
-	return u, nil
-}
+func (q query) user() (string, error) { return q["user"], space.CheckUser("user", q["user"]) }
 
 // flag is a parameter that is true or false, false if it's absent.
 func (q query) flag(name string) (bool, error) {

@@ -3,7 +3,6 @@ package edge
 import (
 	"context"
 	"net/http"
-	"regexp"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
@@ -17,16 +16,11 @@ import (
 // maxTerminal is the most rows or columns that a terminal has.
 const maxTerminal = 1000
 
-// idempotencyKey is the header that makes a create repeatable.
-const idempotencyKey = "Idempotency-Key"
-
-var idempotencyRE = regexp.MustCompile(`^[!-~]{1,128}$`)
-
 // createSession passes the management API's operation on for the holder of a sandbox token; the control plane reads the body.
 func (e *Edge) createSession(w *answer, r *request) error {
-	keys := r.Header.Values(idempotencyKey)
-	if len(keys) > 1 || len(keys) == 1 && !idempotencyRE.MatchString(keys[0]) {
-		return space.FieldErrorf(idempotencyKey, "want 1 to 128 printable characters without blanks, once")
+	key, err := r.idempotencyKey()
+	if err != nil {
+		return err
 	}
 	body, err := readAll(w, r, maxSessionJSON)
 	if err != nil {
@@ -40,12 +34,24 @@ func (e *Edge) createSession(w *answer, r *request) error {
 	ctx, cancel := context.WithTimeout(r.Context(), e.timing.create)
 	defer cancel()
 	resp, err := e.plane.CreateSession(ctx, connect.NewRequest(&controlv1.CreateSessionRequest{
-		Sandbox: r.sandbox, Token: r.token, Body: body, IdempotencyKey: r.Header.Get(idempotencyKey),
+		Sandbox: r.sandbox, Token: r.token, Body: body, IdempotencyKey: key,
 	}))
 	if err != nil {
 		return inside(err)
 	}
 	return w.raw(http.StatusCreated, resp.Msg.GetBody())
+}
+
+// idempotencyKey is what makes a create repeatable, "" if it's absent.
+func (r *request) idempotencyKey() (string, error) {
+	switch keys := r.Header.Values(space.IdempotencyKey); len(keys) {
+	case 0:
+		return "", nil
+	case 1:
+		return keys[0], space.CheckIdempotencyKey(keys[0])
+	default:
+		return "", space.FieldErrorf(space.IdempotencyKey, "is given %d times", len(keys))
+	}
 }
 
 func (e *Edge) listSessions(w *answer, r *request) error {

@@ -81,7 +81,7 @@ func (c CreateFileURL) check() (time.Duration, error) {
 	if c.Operation != OperationRead && c.Operation != OperationWrite {
 		return 0, space.FieldErrorf("operation", "is %q: it must be read or write", space.Clip(c.Operation))
 	}
-	if err := program.CheckUser("user", c.User); err != nil {
+	if err := space.CheckUser("user", c.User); err != nil {
 		return 0, err
 	}
 	return seconds("expires_in_seconds", c.ExpiresInSeconds, urlLife, MaxURLLife)

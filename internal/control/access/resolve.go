@@ -9,8 +9,8 @@ import (
 	"github.com/space-platform/space/internal/control/sandboxes"
 )
 
-// startWait is how long a request waits for a sandbox that is being created or started: less than the edge waits for the answer.
-const startWait = 4 * time.Second
+// StartWait is how long a request waits for a sandbox that is being created or started: less than the edge waits for the answer.
+const StartWait = 4 * time.Second
 
 // ResolveToken returns the sandbox that a token opens, with the execution to use. Errors: unauthenticated, forbidden (another sandbox's
 // token), token_expired, execution_lost, conflict (it doesn't run), unavailable.
@@ -53,9 +53,9 @@ func (a *Access) ResolveFileURL(ctx context.Context, sandbox string, u FileURL) 
 	return a.running(ctx, project, sandbox)
 }
 
-// running returns a sandbox that runs; one that is being created or started is waited for, at most startWait.
+// running returns a sandbox that runs; one that is being created or started is waited for, at most StartWait.
 func (a *Access) running(ctx context.Context, project, sandbox string) (record.Sandbox, error) {
-	ctx, cancel := context.WithTimeout(ctx, startWait)
+	ctx, cancel := context.WithTimeout(ctx, StartWait)
 	defer cancel()
 	news := a.bell.Watch(sandbox)
 	defer news.Close()

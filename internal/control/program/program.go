@@ -16,13 +16,9 @@ const (
 	MaxEnv      = 256         // entries
 	MaxEnvBytes = 128 << 10   // of all entries with their separators
 	MaxPath     = 4096 - 1    // bytes: the kernel's PATH_MAX counts its terminator
-	MaxUser     = 64          // characters
 )
 
-var (
-	envNameRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	userRE    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-)
+var envNameRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // CheckText bounds a string, in bytes, and refuses what no program can be given.
 func CheckText(field, s string, most int) error {
@@ -60,17 +56,6 @@ func CheckEnv(field string, env map[string]string) error {
 	}
 	if total > MaxEnvBytes {
 		return space.FieldErrorf(field, "has %d bytes with its separators: at most %d (128 KiB) are allowed", total, MaxEnvBytes)
-	}
-	return nil
-}
-
-// CheckUser refuses what can't be a user's name or number. Empty is allowed: none is given.
-func CheckUser(field, user string) error {
-	if len(user) > MaxUser {
-		return space.FieldErrorf(field, "has %d characters: at most %d are allowed", len(user), MaxUser)
-	}
-	if user != "" && !userRE.MatchString(user) {
-		return space.FieldErrorf(field, "%q is not a user's name or number", user)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (c Create) Spec() (record.Spec, error) {
 	if err := program.CheckEnv("env", c.Env); err != nil {
 		return record.Spec{}, err
 	}
-	if err := program.CheckUser("user", c.User); err != nil {
+	if err := space.CheckUser("user", c.User); err != nil {
 		return record.Spec{}, err
 	}
 	if err := c.checkConduct(); err != nil {

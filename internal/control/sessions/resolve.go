@@ -2,24 +2,20 @@ package sessions
 
 import (
 	"context"
-	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/record"
 )
 
-// startWait is how long an attach waits for a sandbox that is being created or started: less than the edge waits for the answer.
-const startWait = 4 * time.Second
-
 // Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
 // its sandbox. The first resolution fixes the session to that execution. A sandbox that is being created or started is waited for, at most
-// startWait. Of a session whose execution is over the target is what is kept of it.
+// access.StartWait. Of a session whose execution is over the target is what is kept of it.
 //
 // Errors: unauthenticated, forbidden (the token opens another session), token_expired, execution_lost, conflict (the sandbox doesn't run),
 // unavailable.
 func (s *Sessions) Resolve(ctx context.Context, token, session string) (record.Target, error) {
-	ctx, cancel := context.WithTimeout(ctx, startWait)
+	ctx, cancel := context.WithTimeout(ctx, access.StartWait)
 	defer cancel()
 	return s.resolve(ctx, token, session, true)
 }
@@ -27,7 +23,7 @@ func (s *Sessions) Resolve(ctx context.Context, token, session string) (record.T
 // ResolveStarted does the same for who tells a session something that was started, and starts none: conflict if it was never attached to, or has
 // ended with its execution.
 func (s *Sessions) ResolveStarted(ctx context.Context, token, session string) (record.Target, error) {
-	ctx, cancel := context.WithTimeout(ctx, startWait)
+	ctx, cancel := context.WithTimeout(ctx, access.StartWait)
 	defer cancel()
 	return s.resolve(ctx, token, session, false)
 }

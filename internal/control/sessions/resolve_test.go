@@ -7,6 +7,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/wake"
 )
@@ -52,7 +53,7 @@ func resolve(t *testing.T, store *changing) (record.Target, time.Duration, error
 func TestResolveGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, after, err := resolve(t, &changing{targets: []record.Target{target(space.ExecutionPending, "")}})
-		if space.CodeOf(err) != space.CodeConflict || after != startWait {
+		if space.CodeOf(err) != space.CodeConflict || after != access.StartWait {
 			t.Errorf("after %s: %v", after, err)
 		}
 	})

@@ -170,7 +170,7 @@ func (c Create) checkProgram() error {
 	if err := program.CheckEnv("env", c.Env); err != nil {
 		return err
 	}
-	if err := program.CheckUser("user", c.User); err != nil {
+	if err := space.CheckUser("user", c.User); err != nil {
 		return err
 	}
 	return program.CheckDirectory("workdir", c.Workdir)

@@ -51,7 +51,7 @@ func (s Step) checkOne(field string) error {
 	case s.Workdir != nil:
 		return required(field, *s.Workdir, program.CheckDirectory(field, *s.Workdir))
 	case s.User != nil:
-		return required(field, *s.User, program.CheckUser(field, *s.User))
+		return required(field, *s.User, space.CheckUser(field, *s.User))
 	case len(s.Env) == 0:
 		return space.FieldErrorf(field, "is empty: at least 1 entry is needed")
 	default:
