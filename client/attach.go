@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -21,23 +22,46 @@ const (
 )
 
 // Attach starts a session, or joins it, and returns its events from the beginning until it has ended: the last one is an exit or a lost.
-// A dropped connection is taken up again where it was, with no byte lost or repeated, and an expired token is replaced; what can't be
-// mended is yielded as an error, which ends the events. Leaving the loop detaches and harms nothing.
+// A dropped connection is taken up again where it was, with no byte lost or repeated, and a token that is no longer valid is replaced; what
+// can't be mended is yielded as an error, which ends the events. Leaving the loop detaches and harms nothing.
 func (c *Client) Attach(ctx context.Context, s Session, a Attachment) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		f := &follower{client: c, session: s, attachment: a}
-		if err := f.follow(ctx, func(e Event) bool { return yield(e, nil) }); err != nil {
-			yield(Event{}, fmt.Errorf("attach to session %s: %w", s.Id, err))
+	renew := func(ctx context.Context) error {
+		another, err := c.CreateAttachment(ctx, s.Sandbox, s.Id)
+		if err == nil {
+			a = another
 		}
+		return err
 	}
+	to := func(context.Context) (address, token string, err error) { return a.Url, a.Token, nil }
+	return follower{http: c.http, session: s.Id, to: to, renew: renew}.events(ctx)
+}
+
+// Attach does what Client.Attach does, with the token of the sandbox. One that was given to NewPlane isn't replaced.
+func (p *Plane) Attach(ctx context.Context, session string) iter.Seq2[Event, error] {
+	to := func(ctx context.Context) (address, token string, err error) {
+		token, err = p.pass.show(ctx)
+		return p.address + "/sessions/" + url.PathEscape(session) + "/attach", token, err
+	}
+	return follower{http: p.http, session: session, to: to, renew: p.pass.renewal()}.events(ctx)
 }
 
 // follower reads one session over as many connections as it takes.
 type follower struct {
-	client     *Client
-	session    Session
-	attachment Attachment
-	log        position
+	http    *http.Client
+	session string
+	to      func(context.Context) (address, token string, err error)
+	renew   func(context.Context) error // replaces the token; nil: it can't be
+	log     position
+}
+
+// events are the session's, from the beginning.
+func (f follower) events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		f := f // each reading is its own
+		if err := f.follow(ctx, func(e Event) bool { return yield(e, nil) }); err != nil {
+			yield(Event{}, fmt.Errorf("attach to session %s: %w", f.session, err))
+		}
+	}
 }
 
 // errStop is how a connection says that all is done: the session has ended, or the reader has left.
@@ -89,16 +113,20 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 
 // open sends the request and returns the stream.
 func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.attachment.Url, nil)
+	address, token, err := f.to(ctx)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, &Error{Code: "unexpected_answer", Detail: err.Error()}
 	}
-	req.Header.Set("Authorization", "Bearer "+f.attachment.Token)
+	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "text/event-stream")
 	if f.log.started {
 		req.Header.Set("Last-Event-ID", strconv.FormatInt(f.log.at, 10))
 	}
-	resp, err := f.client.http.Do(req)
+	resp, err := f.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -113,27 +141,13 @@ func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// renew gets another token when the old one has expired.
-func (f *follower) renew(ctx context.Context, err error) error {
-	var e *Error
-	if !errors.As(err, &e) || e.Code != "token_expired" {
-		return nil
-	}
-	a, err := f.client.CreateAttachment(ctx, f.session.Sandbox, f.session.Id)
-	if err != nil {
-		return err
-	}
-	f.attachment = a
-	return nil
-}
-
 // mendable tells whether coming back may help: after a transport's failure always, after a refusal only if it was of the passing kind.
 func mendable(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
 		return !errors.Is(err, errTooLong)
 	}
-	return slices.Contains([]string{"token_expired", "unavailable", "timeout", "route_stale"}, e.Code) || e.Status >= 500
+	return slices.Contains([]string{"unavailable", "timeout", "route_stale"}, e.Code) || e.Status >= 500
 }
 
 func wait(ctx context.Context, d time.Duration) error {

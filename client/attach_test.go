@@ -143,26 +143,34 @@ func codeIn(err error) string {
 	return ""
 }
 
-func TestAttachReplacesAnExpiredToken(t *testing.T) {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/sessions/ses_1/attach", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") == "Bearer fresh" {
-			events(`exit 0 {"code":0}`)(w, r)
-		} else {
-			problem(401, "token_expired")(w, r)
+// TestAttachReplacesItsToken: one that has expired, or did so long ago that it's forgotten, is replaced; a new one that is refused isn't.
+func TestAttachReplacesItsToken(t *testing.T) {
+	for _, x := range []struct{ refusal, fresh, want string }{
+		{"token_expired", "fresh", ""}, {"unauthenticated", "fresh", ""}, {"unauthenticated", "refused too", "unauthenticated"},
+	} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /v1/sessions/ses_1/attach", func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "Bearer fresh" {
+				events(`exit 0 {"code":0}`)(w, r)
+			} else {
+				problem(401, x.refusal)(w, r)
+			}
+		})
+		s := httptest.NewServer(mux)
+		defer s.Close()
+		issued := 0
+		mux.HandleFunc("POST /v1/sandboxes/sbx_1/sessions/ses_1/attachments", func(w http.ResponseWriter, r *http.Request) {
+			issued++
+			if r.Header.Get("Authorization") != "Bearer space_key" {
+				t.Errorf("authorization %q", r.Header.Get("Authorization"))
+			}
+			w.WriteHeader(201)
+			fmt.Fprintf(w, `{"token":%q,"url":%q,"expires_at":"2026-01-02T03:04:05Z"}`, x.fresh, s.URL+"/v1/sessions/ses_1/attach")
+		})
+		got, err := attach(t, mustNew(t, s.URL), s.URL)
+		if codeIn(err) != x.want || x.want == "" && (err != nil || len(got) != 1) || issued != 1 {
+			t.Errorf("%+v: got %q after %d tokens, %v", x, got, issued, err)
 		}
-	})
-	s := httptest.NewServer(mux)
-	defer s.Close()
-	mux.HandleFunc("POST /v1/sandboxes/sbx_1/sessions/ses_1/attachments", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer space_key" {
-			t.Errorf("authorization %q", r.Header.Get("Authorization"))
-		}
-		w.WriteHeader(201)
-		fmt.Fprintf(w, `{"token":"fresh","url":%q,"expires_at":"2026-01-02T03:04:05Z"}`, s.URL+"/v1/sessions/ses_1/attach")
-	})
-	if got, err := attach(t, mustNew(t, s.URL), s.URL); err != nil || len(got) != 1 {
-		t.Errorf("got %q, %v; want an exit", got, err)
 	}
 }
 

@@ -178,8 +178,12 @@ type FileEvent struct {
 	Path string
 }
 
+// reasonTokenEnded is why a stream ended whose token was revoked or has expired.
+const reasonTokenEnded = "token_ended"
+
 // WatchFiles watches a file or directory until the context ends or the loop is left. A watch that breaks yields an error: begin again
-// and look at everything.
+// and look at everything. One whose token was revoked or has expired ends with the code unauthenticated; a plane that issues its own tokens
+// issues one for each watch, for a day.
 func (p *Plane) WatchFiles(ctx context.Context, path string, recursive bool, options ...FileOption) iter.Seq2[FileEvent, error] {
 	return func(yield func(FileEvent, error) bool) {
 		if err := p.watch(ctx, path, recursive, options, func(e FileEvent) bool { return yield(e, nil) }); err != nil {
@@ -195,7 +199,12 @@ func (p *Plane) watch(ctx context.Context, path string, recursive bool, options 
 	if recursive {
 		q.Set("recursive", "true")
 	}
-	resp, err := p.do(ctx, call{method: http.MethodGet, path: p.files("/watch"), query: q, header: http.Header{"Accept": {"text/event-stream"}}})
+	token, back, err := p.pass.lend(ctx, watchLife)
+	if err != nil {
+		return err
+	}
+	defer back()
+	resp, err := p.doWith(ctx, token, call{method: http.MethodGet, path: p.files("/watch"), query: q, header: http.Header{"Accept": {"text/event-stream"}}})
 	if err != nil {
 		return err
 	}
@@ -207,18 +216,21 @@ func (p *Plane) watch(ctx context.Context, path string, recursive bool, options 
 		if err != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
+		if raw.event == "lost" || raw.event == "error" {
+			return ended(raw.data)
+		}
 		var data struct {
 			Path   string `json:"path"`
 			Reason string `json:"reason"`
 		}
-		switch raw.event {
-		case "lost", "error":
-			return ended(raw.data)
-		case "ended":
-			return &Error{Code: "unavailable", Detail: "the platform ended the watch: begin again"}
-		}
 		if err := json.Unmarshal(raw.data, &data); err != nil {
 			return fmt.Errorf("read a %s event: %w", clip(raw.event), err)
+		}
+		switch {
+		case raw.event == "ended" && data.Reason == reasonTokenEnded:
+			return &Error{Code: "unauthenticated", Detail: "the token with which the watch was opened was revoked or has expired"}
+		case raw.event == "ended":
+			return &Error{Code: "unavailable", Detail: "the platform ended the watch: begin again"}
 		}
 		if !yield(FileEvent{Kind: raw.event, Path: data.Path}) {
 			return nil

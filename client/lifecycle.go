@@ -116,16 +116,12 @@ func (c *Client) SignFileURL(ctx context.Context, sandbox string, in FileURLCrea
 	return u, nil
 }
 
-// planeLife is how long a token lives that Plane issues: longer than any single thing one does with it.
-const planeLife = 24 * time.Hour
-
-// Plane issues a token for a sandbox and returns its data plane.
-func (c *Client) Plane(ctx context.Context, sandbox string) (*Plane, error) {
-	t, err := c.CreateSandboxToken(ctx, sandbox, "client", planeLife)
-	if err != nil {
-		return nil, err
+// RevokeFileURLs voids every URL that was signed for a sandbox, at once.
+func (c *Client) RevokeFileURLs(ctx context.Context, sandbox string) error {
+	if err := done(c.api.RevokeFileURLs(ctx, sandbox)); err != nil {
+		return fmt.Errorf("revoke the file URLs of sandbox %s: %w", sandbox, err)
 	}
-	return NewPlane(t.Url, sandbox, t.Secret, WithHTTPClient(c.http))
+	return nil
 }
 
 // ListSessions returns a sandbox's sessions, newest first. Plane.LiveSessions says how those are that were started.

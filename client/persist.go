@@ -6,20 +6,30 @@ import (
 )
 
 // persist connects until it is done (errStop), comes back with growing pauses after a failure that may be mended, and gives up after
-// attachMost in a row that brought nothing. renew, if there is one, is called with the failure before each next try.
-func persist(ctx context.Context, connect func(context.Context) (progress bool, err error), renew func(context.Context, error) error) error {
-	pause := attachFirst
+// attachMost in a row that brought nothing. When the token is refused, renew gets another one; nil: there's none. A new one that is refused
+// before it brought anything ends it.
+func persist(ctx context.Context, connect func(context.Context) (progress bool, err error), renew func(context.Context) error) error {
+	pause, renewed := attachFirst, false
 	for failures := 0; ; {
 		progress, err := connect(ctx)
+		if progress {
+			failures, pause, renewed = 0, attachFirst, false
+		}
+		again := false
+		if refusedToken(err) && renew != nil && !renewed {
+			if failure := renew(ctx); failure != nil {
+				err = failure
+			} else {
+				again, renewed = true, true
+			}
+		}
 		switch {
 		case errors.Is(err, errStop):
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !mendable(err):
+		case !again && !mendable(err):
 			return err
-		case progress:
-			failures, pause = 0, attachFirst
 		}
 		if failures++; failures == attachMost {
 			return err
@@ -28,11 +38,5 @@ func persist(ctx context.Context, connect func(context.Context) (progress bool, 
 			return err
 		}
 		pause = min(2*pause, attachLongest)
-		if renew == nil {
-			continue
-		}
-		if err := renew(ctx, err); err != nil {
-			return err
-		}
 	}
 }

@@ -4,19 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
 )
 
-// Plane is the data plane of one sandbox: its files, and what its sessions take and do. It's opened with a sandbox token, which opens nothing else.
+// Plane is the data plane of one sandbox: its sessions and its files. It's opened with a sandbox token, which opens nothing else: one that was
+// given (NewPlane), or short-lived ones that it issues as it needs them (Client.Plane). It may be used by any number of goroutines.
 type Plane struct {
 	address string // of the edge, with /v1
 	sandbox string
-	token   string
+	pass    *pass
 	http    *http.Client
 }
 
@@ -30,7 +33,36 @@ func NewPlane(address, sandbox, token string, options ...Option) (*Plane, error)
 	for _, o := range options {
 		o(c)
 	}
-	return &Plane{address: u.Scheme + "://" + u.Host + "/v1", sandbox: sandbox, token: token, http: c.http}, nil
+	return &Plane{address: u.Scheme + "://" + u.Host + "/v1", sandbox: sandbox, pass: givenPass(token), http: c.http}, nil
+}
+
+// Plane issues a token for a sandbox and returns its data plane. The token lives for minutes and is replaced when it's needed longer; Close
+// revokes what is left.
+func (c *Client) Plane(ctx context.Context, sandbox string) (*Plane, error) {
+	issue := func(ctx context.Context, life time.Duration) (SandboxTokenCreated, error) {
+		return c.CreateSandboxToken(ctx, sandbox, "client", life)
+	}
+	revoke := func(ctx context.Context, token string) error { return c.RevokeSandboxToken(ctx, sandbox, token) }
+	own := &pass{issue: issue, revoke: revoke, turn: make(chan struct{}, 1)}
+	first, err := own.first(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := NewPlane(first.Url, sandbox, "", WithHTTPClient(c.http))
+	if err != nil {
+		return nil, errors.Join(err, own.close(ctx))
+	}
+	p.pass = own
+	return p, nil
+}
+
+// Close revokes the tokens that the plane has issued, and so ends what is open by them. It does so even if ctx has ended, within 10 s. One
+// that was given to NewPlane is left alone. A plane that is used after all issues another token.
+func (p *Plane) Close(ctx context.Context) error {
+	if err := p.pass.close(ctx); err != nil {
+		return fmt.Errorf("close the data plane of %s: %w", p.sandbox, err)
+	}
+	return nil
 }
 
 // call is one request to the edge.
@@ -42,13 +74,42 @@ type call struct {
 	body   io.Reader
 }
 
+// rewind brings a body that is in memory back to its beginning.
+func (c call) rewind() bool {
+	b, ok := c.body.(*bytes.Reader)
+	if ok {
+		b.Seek(0, io.SeekStart)
+	}
+	return ok
+}
+
 func (p *Plane) files(name string) string {
 	return "/sandboxes/" + url.PathEscape(p.sandbox) + "/files" + name
 }
 
 // do sends a request and returns the answer of a success. Requests that change nothing or can be repeated are repeated while a part of the
-// platform restarts.
+// platform restarts, and those without a long body once with another token, if there is one.
 func (p *Plane) do(ctx context.Context, c call) (*http.Response, error) {
+	resp, err := p.once(ctx, c)
+	renew := p.pass.renewal()
+	if renew == nil || !refusedToken(err) || c.body != nil && !c.rewind() {
+		return resp, err
+	}
+	if failure := renew(ctx); failure != nil {
+		return nil, failure
+	}
+	return p.once(ctx, c)
+}
+
+func (p *Plane) once(ctx context.Context, c call) (*http.Response, error) {
+	token, err := p.pass.show(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.doWith(ctx, token, c)
+}
+
+func (p *Plane) doWith(ctx context.Context, token string, c call) (*http.Response, error) {
 	target := p.address + c.path
 	if len(c.query) > 0 {
 		target += "?" + c.query.Encode()
@@ -60,7 +121,7 @@ func (p *Plane) do(ctx context.Context, c call) (*http.Response, error) {
 	for name, values := range c.header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Authorization", "Bearer "+p.token)
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := repeater{next: p.http}.Do(req)
 	if err != nil {
 		return nil, err
@@ -102,6 +163,20 @@ func exchange[T any](ctx context.Context, p *Plane, method, path string, query u
 		return out, nil
 	}
 	return decode[T](resp, nil)
+}
+
+// CreateSession creates a session, one command in the sandbox. Its first Attach starts it.
+func (p *Plane) CreateSession(ctx context.Context, in SessionCreate) (SessionCreated, error) {
+	b, err := json.Marshal(in)
+	if err != nil {
+		return SessionCreated{}, err
+	}
+	out, err := decode[SessionCreated](p.do(ctx, call{method: http.MethodPost, path: "/sandboxes/" + url.PathEscape(p.sandbox) + "/sessions",
+		header: http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {*idempotencyKey()}}, body: bytes.NewReader(b)}))
+	if err != nil {
+		return SessionCreated{}, fmt.Errorf("create session in %s: %w", p.sandbox, err)
+	}
+	return out, nil
 }
 
 // LiveSession is a session that was started in the sandbox's machine, with how it is.

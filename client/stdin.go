@@ -183,7 +183,9 @@ type stdinSender struct {
 	broken     bool // a request has failed: how much arrived isn't known
 }
 
-func (s *stdinSender) send(ctx context.Context) error { return persist(ctx, s.connect, nil) }
+func (s *stdinSender) send(ctx context.Context) error {
+	return persist(ctx, s.connect, s.plane.pass.renewal())
+}
 
 // connect makes requests until one fails, or all is done.
 func (s *stdinSender) connect(ctx context.Context) (progress bool, err error) {
