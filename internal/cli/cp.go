@@ -31,18 +31,15 @@ func cpCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
 	n := connectionFlags(a, c)
+	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completesPlaces
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		cl, err := n.client()
-		if err != nil {
-			return err
-		}
 		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
 		p := startProgress(progressBeside(cmd.ErrOrStderr(), cmd.OutOrStdout(), args[1] == "-"), "copying "+args[0]+" to "+args[1])
 		defer p.end()
 		cp := copier{progress: p, in: cmd.InOrStdin(), out: cmd.OutOrStdout(), options: []client.FileOption{client.AsUser(user)}}
-		return interrupted(ctx, cp.copy(ctx, cl, args[0], args[1]))
+		return interrupted(ctx, cp.copy(ctx, n.inside, args[0], args[1]))
 	}
 	return c
 }
@@ -64,20 +61,20 @@ func progressBeside(stderr, stdout io.Writer, used bool) io.Writer {
 	return stderr
 }
 
-func (c copier) copy(ctx context.Context, cl *client.Client, src, dst string) error {
+// copy copies inside a sandbox that it has opened to it.
+func (c copier) copy(ctx context.Context, inside func(context.Context, string, func(*client.Plane) error) error, src, dst string) error {
 	from, fromPath, out := remote(src)
 	to, toPath, in := remote(dst)
 	if in == out {
 		return exitCode{exitUsage, &cliError{code: "usage", message: "one of the two must be in a sandbox", hint: "write SANDBOX:PATH, for example sbx_…:/tmp/file"}}
 	}
-	var err error
-	if c.plane, err = cl.Plane(ctx, from+to); err != nil {
-		return err
-	}
-	if out {
-		return c.download(ctx, fromPath, dst)
-	}
-	return c.upload(ctx, src, toPath)
+	return inside(ctx, from+to, func(p *client.Plane) error {
+		c.plane = p
+		if out {
+			return c.download(ctx, fromPath, dst)
+		}
+		return c.upload(ctx, src, toPath)
+	})
 }
 
 // sandboxPrefix is how the ids of sandboxes begin.

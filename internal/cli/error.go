@@ -76,7 +76,7 @@ func explain(err error) shown {
 
 // hints are the next steps for the codes that have one which is always right.
 var hints = map[string]string{
-	"unauthenticated":    "check SPACE_API_KEY and the configuration file; 'space up' writes a new key for a platform on this machine",
+	"unauthenticated":    "check SPACE_API_KEY and the configuration file, or SPACE_SANDBOX_TOKEN; 'space up' writes a new key for a platform on this machine",
 	"not_found":          "'space sandbox ls' and 'space template ls' show what there is",
 	"template_not_ready": "'space template ls' shows its state; 'space template build NAME' builds it",
 	"quota_exceeded":     "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",

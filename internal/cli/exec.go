@@ -10,6 +10,7 @@ func execCommand(a *app) *cobra.Command {
 			"  space exec -i sbx_… -- tar -x < tree.tar",
 	}
 	n, f := connectionFlags(a, c), addCommandFlags(c)
+	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completes(false, sandboxes("running"))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		target, argv, err := target(cmd, args, "SANDBOX")
@@ -20,13 +21,13 @@ func execCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := n.client()
+		door, err := n.door(target)
 		if err != nil {
 			return exitCode{exitPlatform, err}
 		}
 		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
-		talk := conversation{client: client, sandbox: target, signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
+		talk := conversation{door: door, signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
 		return interrupted(ctx, talk.run(ctx, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 	}
 	return c

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,16 +27,21 @@ type fake struct {
 	sandboxes []gen.Sandbox
 	sessions  map[string]gen.SessionCreate
 	signals   map[string]chan string // by session: what it was sent
-	started   chan struct{}          // receives when a command that hangs was started
-	told      chan string            // receives the signals that a command has got and didn't end of
+	tokens    map[string]string      // of sandboxes, that are valid: the secret by the id
+	issued    int
+	started   chan struct{} // receives when a command that hangs was started
+	told      chan string   // receives the signals that a command has got and didn't end of
 }
 
 const fakeKey = "space_test"
 
+// maxFakeTokens is how many tokens may be valid at once; the real platform allows a hundred.
+const maxFakeTokens = 2
+
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func newFake(t testing.TB) *fake {
-	f := &fake{sessions: map[string]gen.SessionCreate{}, signals: map[string]chan string{}, started: make(chan struct{}, 1), told: make(chan string, 4)}
+	f := &fake{sessions: map[string]gen.SessionCreate{}, signals: map[string]chan string{}, tokens: map[string]string{}, started: make(chan struct{}, 1), told: make(chan string, 4)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/sandboxes", f.create)
 	mux.HandleFunc("GET /v1/sandboxes", f.list)
@@ -42,6 +49,9 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("DELETE /v1/sandboxes/{id}", f.remove)
 	mux.HandleFunc("POST /v1/sandboxes/{id}/sessions", f.session)
 	mux.HandleFunc("POST /v1/sandboxes/{id}/tokens", f.token)
+	mux.HandleFunc("DELETE /v1/sandboxes/{id}/tokens/{token}", f.revoke)
+	mux.HandleFunc("GET /v1/sandboxes/{id}/live-sessions", f.live)
+	mux.HandleFunc("PUT /v1/sandboxes/{id}/files/content", f.write)
 	mux.HandleFunc("GET /v1/sessions/{id}/attach", f.attach)
 	mux.HandleFunc("POST /v1/sessions/{id}/signal", f.signal)
 	mux.HandleFunc("POST /v1/sessions/{id}/stdin", f.stdin)
@@ -52,7 +62,7 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("POST /v1/templates", f.build)
 	mux.HandleFunc("GET /v1/operations/{id}", f.operation)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.URL.Path, "/v1/sessions/") && r.Header.Get("Authorization") != "Bearer "+fakeKey {
+		if !f.admits(r.URL.Path, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
 			refuse(w, 401, "unauthenticated", "the API key isn't valid")
 			return
 		}
@@ -60,6 +70,22 @@ func newFake(t testing.TB) *fake {
 	}))
 	t.Cleanup(f.Close)
 	return f
+}
+
+// dataPlane are the paths that a sandbox token opens; the first of them takes a key as well.
+var dataPlane = regexp.MustCompile(`^/v1/sandboxes/[^/]+/(sessions|live-sessions|files/content)$|^/v1/sessions/`)
+
+// admits reports whether what is shown opens a path.
+func (f *fake) admits(path, shown string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case strings.HasPrefix(shown, "spacesbx_"):
+		return dataPlane.MatchString(path) && slices.Contains(slices.Collect(maps.Values(f.tokens)), shown)
+	case strings.HasPrefix(path, "/v1/sessions/"):
+		return shown == "spaceatt_1"
+	}
+	return shown == fakeKey && (!dataPlane.MatchString(path) || strings.HasSuffix(path, "/sessions"))
 }
 
 func answer(w http.ResponseWriter, status int, document any) {
@@ -172,7 +198,32 @@ func (f *fake) session(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) token(w http.ResponseWriter, r *http.Request) {
-	answer(w, 201, gen.SandboxTokenCreated{Secret: "spacesbx_1", Url: f.URL, Token: gen.SandboxToken{Id: "tok_1", ExpiresAt: epoch.Add(time.Hour), CreatedAt: epoch}})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.tokens) == maxFakeTokens {
+		refuse(w, 403, "quota_exceeded", "the sandbox has too many valid tokens")
+		return
+	}
+	f.issued++
+	id, secret := fmt.Sprint("tok_", f.issued), fmt.Sprint("spacesbx_", f.issued)
+	f.tokens[id] = secret
+	answer(w, 201, gen.SandboxTokenCreated{Secret: secret, Url: f.URL + "/v1/sandboxes/" + r.PathValue("id"), Token: gen.SandboxToken{Id: id, ExpiresAt: epoch.Add(time.Hour), CreatedAt: epoch}})
+}
+
+func (f *fake) revoke(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.tokens, r.PathValue("token"))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (f *fake) live(w http.ResponseWriter, r *http.Request) {
+	answer(w, 200, gen.LiveSessions{Items: []gen.LiveSession{{Id: "ses_1", State: gen.LiveSessionStateRunning, Argv: []string{"greet"}}}})
+}
+
+func (f *fake) write(w http.ResponseWriter, r *http.Request) {
+	n, _ := io.Copy(io.Discard, r.Body)
+	answer(w, 201, gen.FileEntry{Path: r.URL.Query().Get("path"), Type: gen.FileEntryTypeFile, Size: n, Mode: "0644", ModifiedAt: epoch})
 }
 
 func (f *fake) signal(w http.ResponseWriter, r *http.Request) {
@@ -181,6 +232,10 @@ func (f *fake) signal(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	to := f.signals[r.PathValue("id")]
 	f.mu.Unlock()
+	if to == nil {
+		refuse(w, 404, "not_found", "there is no such session")
+		return
+	}
 	to <- in.Signal
 	w.WriteHeader(http.StatusNoContent)
 }
@@ -226,6 +281,10 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &stdStream{w: w}
 	s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
+	if in.Shell != nil { // it has nothing to do
+		s.send("exit", `{"code":0}`)
+		return
+	}
 	switch argv := *in.Argv; argv[0] {
 	case "greet":
 		s.output("stdout", "hello\n")

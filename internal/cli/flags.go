@@ -10,6 +10,7 @@ import (
 type connection struct {
 	app   *app
 	flags Overrides
+	token material // of commands that have tokenFlags
 	json  func() bool
 }
 

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,21 +16,19 @@ func killCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVarP(&signal, "signal", "s", "KILL", "its name, with or without SIG")
 	n := connectionFlags(a, c)
+	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completes(false, sandboxes("running"), liveSessions)
 	n.completesFlag(c, "signal", words("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "STOP", "CONT"))
-	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
-		p, err := cl.Plane(ctx, args[0])
-		if err != nil {
-			return err
-		}
+	c.RunE = func(cmd *cobra.Command, args []string) error {
 		name := strings.ToUpper(signal)
 		if !strings.HasPrefix(name, "SIG") {
 			name = "SIG" + name
 		}
-		if err := p.Signal(ctx, args[1], name); err != nil {
+		err := n.inside(cmd.Context(), args[0], func(p *client.Plane) error { return p.Signal(cmd.Context(), args[1], name) })
+		if err != nil {
 			return err
 		}
-		return n.showDone(out, args[1], name)
-	})
+		return n.showDone(cmd.OutOrStdout(), args[1], name)
+	}
 	return c
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,6 +36,14 @@ func TestPlays(t *testing.T) {
 			},
 			"started": func(ts *testscript.TestScript, _ bool, _ []string) { // until the platform has started a command that hangs
 				<-ts.Value(platformKey{}).(*fake).started
+			},
+			"tokens": func(ts *testscript.TestScript, _ bool, args []string) { // tokens N: so many tokens of sandboxes are valid
+				f := ts.Value(platformKey{}).(*fake)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if got := fmt.Sprint(len(f.tokens)); got != args[0] {
+					ts.Fatalf("%s tokens are valid, want %s, of %d that were issued", got, args[0], f.issued)
+				}
 			},
 			"told": func(ts *testscript.TestScript, _ bool, args []string) { // told SIGNAL: until a stubborn command has got it
 				if got := <-ts.Value(platformKey{}).(*fake).told; got != args[0] {

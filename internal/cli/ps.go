@@ -17,26 +17,27 @@ func psCommand(a *app) *cobra.Command {
 		Example: "  space ps sbx_…\n  space ps sbx_… -o json",
 	}
 	n := connectionFlags(a, c)
+	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completes(false, sandboxes("running"))
-	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
-		p, err := cl.Plane(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		list, err := p.LiveSessions(ctx)
-		if err != nil {
-			return err
-		}
-		if n.json() {
-			return WriteJSON(out, items[client.LiveSession]{list})
-		}
-		rows := make([][]string, len(list))
-		for i, s := range list {
-			rows[i] = []string{s.Id, text(s.Pid), fate(s), text(s.User), fmt.Sprint(s.OutputBytes), strings.Join(s.Argv, " ")}
-		}
-		return WriteTable(out, []string{"SESSION", "PID", "STATE", "USER", "OUTPUT", "COMMAND"}, rows)
-	})
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		return n.inside(cmd.Context(), args[0], func(p *client.Plane) error { return n.showSessions(cmd.Context(), p, cmd.OutOrStdout()) })
+	}
 	return c
+}
+
+func (n *connection) showSessions(ctx context.Context, p *client.Plane, out io.Writer) error {
+	list, err := p.LiveSessions(ctx)
+	if err != nil {
+		return err
+	}
+	if n.json() {
+		return WriteJSON(out, items[client.LiveSession]{list})
+	}
+	rows := make([][]string, len(list))
+	for i, s := range list {
+		rows[i] = []string{s.Id, text(s.Pid), fate(s), text(s.User), fmt.Sprint(s.OutputBytes), strings.Join(s.Argv, " ")}
+	}
+	return WriteTable(out, []string{"SESSION", "PID", "STATE", "USER", "OUTPUT", "COMMAND"}, rows)
 }
 
 // oneSandbox wants a sandbox, and tells those who know ps from containers what lists them.

@@ -43,15 +43,14 @@ func runCommand(a *app) *cobra.Command {
 		}
 		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
-		talk := conversation{client: client, signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
-		return interrupted(ctx, n.run(ctx, cmd, talk, target, in, keep))
+		talk := conversation{signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
+		return interrupted(ctx, n.run(ctx, cmd, client, talk, target, in, keep))
 	}
 	return c
 }
 
 // run creates a sandbox, runs the command in it and deletes it, also when it's interrupted.
-func (n *connection) run(ctx context.Context, cmd *cobra.Command, talk conversation, template string, in client.SessionCreate, keep bool) (err error) {
-	c := talk.client
+func (n *connection) run(ctx context.Context, cmd *cobra.Command, c *client.Client, talk conversation, template string, in client.SessionCreate, keep bool) (err error) {
 	ordering, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
 	defer cancel()
 	op, err := c.BeginCreateSandbox(ordering, client.SandboxCreate{Template: template})
@@ -67,7 +66,7 @@ func (n *connection) run(ctx context.Context, cmd *cobra.Command, talk conversat
 	if _, err := awaitSandbox(ctx, c, op, cmd.ErrOrStderr()); err != nil {
 		return exitCode{exitPlatform, err}
 	}
-	talk.sandbox = id
+	talk.door = keyDoor(c, id)
 	return talk.run(ctx, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
 }
 

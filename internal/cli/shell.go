@@ -20,9 +20,10 @@ func shellCommand(a *app) *cobra.Command {
 	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
 	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path to begin in")
 	n := connectionFlags(a, c)
+	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completes(false, sandboxes("running"))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		cl, err := n.client()
+		door, err := n.door(args[0])
 		if err != nil {
 			return exitCode{exitPlatform, err}
 		}
@@ -30,7 +31,7 @@ func shellCommand(a *app) *cobra.Command {
 		in := client.SessionCreate{Shell: &line, OpenStdin: &open, Tty: &gen.TerminalSize{Rows: 24, Cols: 80}, User: given(f.user), Cwd: given(f.cwd)}
 		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
-		talk := conversation{client: cl, sandbox: args[0], signals: signals, in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}
+		talk := conversation{door: door, signals: signals, in: cmd.InOrStdin(), tell: cmd.ErrOrStderr()}
 		return interrupted(ctx, talk.run(ctx, in, plain(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 	}
 	return c

@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"golang.org/x/sys/unix"
 
@@ -13,8 +13,8 @@ import (
 )
 
 // showSession shows a session's events until it has ended, and returns how the program should end.
-func showSession(ctx context.Context, c *client.Client, s client.SessionCreated, show shower) error {
-	for e, err := range c.Attach(ctx, s.Session, s.Attachment) {
+func showSession(events iter.Seq2[client.Event, error], show shower) error {
+	for e, err := range events {
 		if err != nil {
 			return exitCode{exitPlatform, err}
 		}

@@ -19,8 +19,7 @@ import (
 // conversation runs one command in a sandbox, from here: its output comes here, signals go there, and so does what is typed or piped in
 // while it runs.
 type conversation struct {
-	client  *client.Client
-	sandbox string
+	door    door
 	signals *interrupts
 	in      io.Reader // nil: nothing is sent while it runs
 	tell    io.Writer // what went wrong on the way
@@ -30,7 +29,8 @@ type conversation struct {
 func (c conversation) run(ctx context.Context, s client.SessionCreate, show shower) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	plane := kept(func(ctx context.Context) (*client.Plane, error) { return c.client.Plane(ctx, c.sandbox) })
+	plane := &lazyPlane{open: c.door.open}
+	defer plane.close(ctx)
 	restore, size, err := c.raw(s.Tty != nil)
 	if err != nil {
 		return exitCode{exitPlatform, err}
@@ -40,20 +40,20 @@ func (c conversation) run(ctx context.Context, s client.SessionCreate, show show
 		s.Tty.Rows, s.Tty.Cols = size()
 	}
 	if c.in != nil { // before the command starts: it may be as short as this takes
-		if _, err := plane(ctx); err != nil {
+		if _, err := plane.get(ctx); err != nil {
 			return exitCode{exitPlatform, err}
 		}
 	}
-	created, err := c.client.CreateSession(ctx, c.sandbox, s)
+	created, err := c.door.create(ctx, s)
 	if err != nil {
 		return interrupted(ctx, exitCode{exitPlatform, err})
 	}
-	o := newOverseer(plane, created.Session.Id, c.tell, leave)
+	o := newOverseer(plane.get, created.Session.Id, c.tell, leave)
 	defer o.start(ctx, c.signals)()
-	f := &forwarder{plane: plane, session: created.Session.Id, sent: length(s.Stdin), in: c.in, tell: c.tell, size: size, tty: s.Tty}
+	f := &forwarder{plane: plane.get, session: created.Session.Id, sent: length(s.Stdin), in: c.in, tell: c.tell, size: size, tty: s.Tty}
 	defer f.stop()
 	show, broken := untilBroken(show, o)
-	err = showSession(ctx, c.client, created, func(e client.Event) error {
+	err = showSession(c.door.attach(ctx, created), func(e client.Event) error {
 		if e.Type == client.EventStarted {
 			o.hasStarted()
 			f.start(ctx) // a session takes input from then on
@@ -61,22 +61,6 @@ func (c conversation) run(ctx context.Context, s client.SessionCreate, show show
 		return show(e)
 	})
 	return o.ending(broken(err))
-}
-
-// kept opens something once, when it's first needed. A failure isn't kept.
-func kept[T any](open func(context.Context) (*T, error)) func(context.Context) (*T, error) {
-	var mu sync.Mutex
-	var it *T
-	return func(ctx context.Context) (*T, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if it != nil {
-			return it, nil
-		}
-		var err error
-		it, err = open(ctx)
-		return it, err
-	}
 }
 
 // untilBroken shows events until that fails: then the command is told, and what it does until its end isn't shown. broken makes the failure
