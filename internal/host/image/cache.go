@@ -19,7 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cache keeps blobs by their digests in a directory. When it's full, those go that were used longest ago. One process at a time uses it.
+// Cache keeps blobs by the repository that gave them and their digests in a directory. A repository's blobs are for those only whom its registry has
+// just shown an image there: a digest alone opens none, or whoever knows one could have another tenant's layer by naming it in a registry of their
+// own. When it's full, those go that were used longest ago. Any number of processes use it at a time.
 type Cache struct {
 	Dir     string
 	Limit   int64 // bytes of all blobs; a larger blob isn't taken
@@ -29,12 +31,12 @@ type Cache struct {
 // errNoSpace is what a full file system says.
 const errNoSpace = unix.ENOSPC
 
-// partSuffix ends the name of a blob that isn't whole.
+// partSuffix ends the name of a blob that isn't whole. Whoever fetches it holds a lock on it.
 const partSuffix = ".part"
 
-// Open returns a blob; fs.ErrNotExist is wrapped if it isn't there.
-func (c Cache) Open(h v1.Hash) (*os.File, error) {
-	name := c.name(h)
+// Open returns a blob of a repository; fs.ErrNotExist is wrapped if it isn't there.
+func (c Cache) Open(repository string, h v1.Hash) (*os.File, error) {
+	name := c.name(repository, h)
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -44,31 +46,66 @@ func (c Cache) Open(h v1.Hash) (*os.File, error) {
 	return f, nil
 }
 
-func (c Cache) name(h v1.Hash) string { return filepath.Join(c.Dir, h.Hex) }
+func (c Cache) name(repository string, h v1.Hash) string {
+	sum := sha256.Sum256([]byte(repository + "@" + h.String()))
+	return filepath.Join(c.Dir, hex.EncodeToString(sum[:]))
+}
 
-// Put keeps a blob whose size is known, if its bytes have the digest.
-func (c Cache) Put(ctx context.Context, h v1.Hash, size int64, blob io.Reader) error {
+// Put keeps a blob whose size is known, if its bytes have the digest, and returns it for reading.
+func (c Cache) Put(ctx context.Context, repository string, h v1.Hash, size int64, blob io.Reader) (*os.File, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-		return fmt.Errorf("keep a layer: %w", err)
+		return nil, fmt.Errorf("keep a layer: %w", err)
 	}
 	if err := c.makeRoom(size); err != nil {
-		return err
+		return nil, err
 	}
-	part := c.name(h) + partSuffix
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := c.newPart()
 	if err != nil {
-		return fmt.Errorf("keep a layer: %w", err)
+		return nil, fmt.Errorf("keep a layer: %w", err)
 	}
 	err = receive(ctx, f, blob, h, size)
-	err = errors.Join(err, f.Close())
 	if err == nil {
-		err = os.Rename(part, c.name(h))
+		err = os.Rename(f.Name(), c.name(repository, h))
+	}
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		os.Remove(part)
+		os.Remove(f.Name())
+		f.Close()
+		return nil, err
 	}
-	return err
+	return f, nil
 }
+
+// newPart makes a file for a blob that is on its way, and locks it for as long as it's open: the lock goes with a process that dies.
+func (c Cache) newPart() (*os.File, error) {
+	f, err := os.CreateTemp(c.Dir, "*"+partSuffix)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { // somebody takes it for a dead one's: see removePart
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", filepath.Base(f.Name()), err)
+	}
+	return f, nil
+}
+
+// removePart removes what nobody fetches any more.
+func removePart(path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && time.Since(info.ModTime()) > partPause && unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		os.Remove(path)
+	}
+}
+
+// partPause is how old a blob that isn't whole must be to be taken for a dead process's: one that was just made isn't locked yet.
+const partPause = time.Minute
 
 // receive copies a blob and compares its size and digest.
 func receive(ctx context.Context, to io.Writer, blob io.Reader, h v1.Hash, size int64) error {
@@ -107,7 +144,7 @@ func (c Cache) makeRoom(size int64) error {
 		if total+size <= c.Limit && c.free() >= size+c.MinFree {
 			return nil
 		}
-		if err := os.Remove(b.path); err != nil {
+		if err := os.Remove(b.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("make room for a layer: %w", err)
 		}
 		total -= b.size
@@ -127,7 +164,7 @@ func (c Cache) blobs() (all []keptBlob, total int64, err error) {
 	for _, e := range entries {
 		path := filepath.Join(c.Dir, e.Name())
 		if strings.HasSuffix(e.Name(), partSuffix) {
-			os.Remove(path)
+			removePart(path)
 			continue
 		}
 		info, err := e.Info()

@@ -91,3 +91,34 @@ func TestLoginOpensARegistry(t *testing.T) {
 		t.Errorf("it's printed: %s", text)
 	}
 }
+
+// TestKnownDigestOpensNoPrivateLayer has somebody name the layers of a private image that was pulled here, in a registry of their own that hasn't got
+// them.
+func TestKnownDigestOpensNoPrivateLayer(t *testing.T) {
+	i, want := two(t)
+	private, _ := serve(t, i)
+	r := testRegistry(t)
+	r.Login = Login{Username: "robot", Password: "s3cret-canary"}
+	got, err := r.Find(t.Context(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkImage(t, got, want)
+	other, first := serve(t, i)
+	hollow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/blobs/") && !isConfig(i, r) {
+			w.Header().Set("Answered", "no")
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	first.Store(&hollow)
+	r.Login = Login{}
+	stolen, err := r.Find(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, root := newTree(t, DefaultLimits)
+	if err := stolen.Apply(t.Context(), tree, func(string) {}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("it has %v, error %v", listing(t, root), err)
+	}
+}

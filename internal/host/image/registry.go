@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -210,16 +211,17 @@ func (p *pull) read(ctx context.Context, d *remote.Descriptor) (*Image, error) {
 	return i, nil
 }
 
-// layer returns a layer's blob, from the cache if it's there. Addresses that the manifest may give for it are ignored.
+// layer returns a layer's blob, from the cache if it's there: the registry has just given the image that it's of. Addresses that the manifest
+// may give for it are ignored.
 func (p *pull) layer(ctx context.Context, h v1.Hash) (io.ReadCloser, error) {
-	f, err := p.registry.Cache.Open(h)
+	f, err := p.registry.Cache.Open(p.repository.Name(), h)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return f, err
 	}
 	for attempt, pause := 1, cmp.Or(p.registry.pause, fetchPause); ; attempt, pause = attempt+1, 2*pause {
-		err := p.fetch(ctx, h)
+		f, err := p.fetch(ctx, h)
 		if err == nil {
-			return p.registry.Cache.Open(h)
+			return f, nil
 		}
 		if attempt == fetchAttempts || !temporary(err) {
 			return nil, fmt.Errorf("fetch %s: %w", h, p.registry.explain(err))
@@ -232,17 +234,17 @@ func (p *pull) layer(ctx context.Context, h v1.Hash) (io.ReadCloser, error) {
 	}
 }
 
-func (p *pull) fetch(ctx context.Context, h v1.Hash) error {
+func (p *pull) fetch(ctx context.Context, h v1.Hash) (*os.File, error) {
 	l, err := p.puller.Layer(ctx, p.repository.Digest(h.String()))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	blob, err := l.Compressed()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer blob.Close()
-	return p.registry.Cache.Put(ctx, h, p.sizes[h], blob)
+	return p.registry.Cache.Put(ctx, p.repository.Name(), h, p.sizes[h], blob)
 }
 
 // temporary tells whether another attempt may end differently: not when the registry refuses, or when there is no room.
