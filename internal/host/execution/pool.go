@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -164,22 +165,19 @@ func (p *pool) wishes(all []template.Loadable, now time.Time) ([]kind, []wish) {
 		wishes = append(wishes, wish{own: l.Own, burst: a.burst(now), last: a.last(), cost: cmp.Or(p.cost[k], firstSlotBytes)})
 	}
 	for k, have := range p.slots {
-		for _, s := range slices.Clone(have) {
-			if s.state != states[k] || machine.Gone(s.machine) {
-				p.slots[k] = slices.DeleteFunc(p.slots[k], func(o *slot) bool { return o == s })
+		p.slots[k] = slices.DeleteFunc(have, func(s *slot) bool {
+			useless := s.state != states[k] || machine.Gone(s.machine)
+			if useless {
 				p.discarded = append(p.discarded, s)
 			}
-		}
+			return useless
+		})
 	}
-	for k, a := range p.arrivals {
-		if now.Sub(a.last()) > demandAge {
-			delete(p.arrivals, k)
-		}
-		if _, ok := states[k]; !ok {
-			delete(p.failed, k)
-			delete(p.cost, k)
-		}
-	}
+	gone := func(k kind) bool { return states[k] == "" }
+	maps.DeleteFunc(p.slots, func(k kind, have []*slot) bool { return gone(k) && len(have) == 0 })
+	maps.DeleteFunc(p.failed, func(k kind, _ time.Time) bool { return gone(k) })
+	maps.DeleteFunc(p.cost, func(k kind, _ int64) bool { return gone(k) })
+	maps.DeleteFunc(p.arrivals, func(_ kind, a arrivals) bool { return now.Sub(a.last()) > demandAge })
 	return kinds, wishes
 }
 
