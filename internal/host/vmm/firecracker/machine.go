@@ -38,7 +38,11 @@ type machine struct {
 func (d *Driver) newMachine(p *monitor.Process, said *monitor.Said, starter vmm.Starter, s spec) *machine {
 	m := &machine{spec: s, process: p, said: said, starter: starter, turn: make(chan struct{}, 1), forgetful: d.version.release == forgetsVsock, released: make(chan struct{})}
 	m.api = api.New(func(ctx context.Context) (net.Conn, error) { return p.DialWithin(ctx, apiSocket) }, d.config.Trace)
-	m.port = monitor.NewPort(func(ctx context.Context) (net.Conn, error) { return dialPort(ctx, p) })
+	dial := dialPort
+	if !d.version.atLeast(awaitsReset) {
+		dial = dialPortTwice
+	}
+	m.port = monitor.NewPort(func(ctx context.Context) (net.Conn, error) { return dial(ctx, p) })
 	return m
 }
 

@@ -50,6 +50,17 @@ func dialPort(ctx context.Context, p *monitor.Process) (net.Conn, error) {
 	}
 }
 
+// dialPortTwice connects to the agent where a guest that was just loaded may still end all its connections (see awaitsReset). The first one shows that the
+// guest has taken up the interrupt with which that was announced; the second one comes after what it does then.
+func dialPortTwice(ctx context.Context, p *monitor.Process) (net.Conn, error) {
+	first, err := dialPort(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	first.Close()
+	return dialPort(ctx, p)
+}
+
 // knock tries once.
 func knock(ctx context.Context, p *monitor.Process) (net.Conn, error) {
 	c, err := p.DialWithin(ctx, linkSocket)

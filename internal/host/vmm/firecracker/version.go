@@ -20,6 +20,10 @@ var supported = []release{{1, 16}, {1, 15}}
 // overridesVsock is the first release in which a load can give the vsock device another socket.
 var overridesVsock = release{1, 16}
 
+// awaitsReset is the first release whose vsock device lets nobody in after a load before the guest has ended the connections that it had when it
+// was saved. Before, one that comes too early ends with them.
+var awaitsReset = release{1, 16}
+
 // forgetsVsock is the release in which the vsock device delivers nothing to the guest after a pause and a resume, until the guest has taken note of
 // a reset that was only announced if the machine was saved in between (Firecracker's pull request 6100, in no release yet).
 var forgetsVsock = release{1, 16}
