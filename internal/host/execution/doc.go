@@ -13,11 +13,19 @@
 //  1. the record, with the uid and with it all names: from now on whatever exists belongs to somebody
 //  2. the machine's own disk and memory, cloned from a snapshot of the template; or its disk alone (see Booting)
 //  3. the enclosure: namespaces, tap, cgroup, root directory
-//  4. the machine, and its handle in the record
-//  5. the guest's acknowledgement of clock, seed and identity: the execution runs
+//  4. the machine
+//  5. the guest's acknowledgement of clock, seed and identity
+//  6. the record with the machine's handle: the execution runs
 //
 // A step that fails, or is found unfinished by the next life, is undone whole and, if the execution is only pending, done again. To
 // undo is the same at any step: kill what runs under the uid, wait, remove the enclosure, then the files, and the record last.
+//
+// # The pool
+//
+// Slots are machines that did steps 2 to 4 before anybody asked: loaded, warm, paused. A slot has an identity of its own, with an enclosure and a
+// directory that are named by it, and no record: what a crash leaves of it belongs to nobody and is removed by the next life. An execution takes
+// a slot of its template's snapshot by greeting the guest under its own identity, and is on file when that has acknowledged; enclosure and
+// directory keep the slot's name. If there is none, or it doesn't answer, the steps above are done.
 //
 // # Booting
 //

@@ -21,7 +21,7 @@ const (
 	fillTimeout  = 2 * time.Minute // to make one, in the background of a loaded machine
 	wakeTimeout  = 5 * time.Second // for a slot to answer its execution; then another machine is taken
 	slotWeight   = 10              // how much of a scarce CPU a slot gets while it's made, in percent of a sandbox's
-	slotProbes   = 2               // commands that make the way to a command warm: the second still gains, a third doesn't
+	slotProbes   = 2               // commands that make the way to a command warm: what they run is in memory then, and translated under emulation
 	slotEpoch    = 1
 	slotHostname = "slot"
 )
