@@ -73,7 +73,7 @@ func TestTerminal(t *testing.T) {
 	s.send(t, 3, `{"type":"resize","rows":40,"cols":100}`)
 	s.send(t, 0, "stty size\n")
 	s.until(t, "40 100")
-	s.send(t, 0, "echo wait; sleep 1000\n")
+	s.send(t, 0, "sh -c 'echo wait; exec sleep 1000'\n") // a process of its own says it, so that the interrupt doesn't come before there is one
 	s.until(t, "wait\r\n")
 	s.send(t, 0, "\x03")
 	s.send(t, 0, "echo $((40+2))\n")
