@@ -53,6 +53,7 @@ var laws = []law{
 	{of: "internal/telemetry", only: []string{}, reason: "a kit that knows the domain isn't a kit"},
 	{of: "internal/strictjson", only: []string{"."}, reason: "it reads JSON, with the errors of the vocabulary"},
 	{of: "internal/peer", only: []string{".", "api", "internal/telemetry"}, reason: "it carries the vocabulary over sockets, and what a request's id is, and nothing else"},
+	{of: "internal/public", only: []string{".", "internal/peer"}, reason: "it serves any handler, and knows none"},
 	{of: "internal/host/vmm/qemu", never: []string{"internal/host/jail", "internal/host/netns", "internal/host/disk"}, reason: "a driver is handed an enclosure and never makes one"},
 	{of: "internal/host/vmm/firecracker", never: []string{"internal/host/jail", "internal/host/netns", "internal/host/disk"}, reason: "a driver is handed an enclosure and never makes one"},
 	{of: "internal/host/vmm/fake", never: []string{"internal/host/jail", "internal/host/netns", "internal/host/disk"}, reason: "a driver is handed an enclosure and never makes one"},

@@ -26,7 +26,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	httpapi "github.com/space-platform/space/api/gen/http"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
-	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/public"
 	"github.com/space-platform/space/internal/telemetry"
 )
 
@@ -38,10 +38,8 @@ const MaxEventBytes = 64 << 10
 
 // Limits of the public server.
 const (
-	maxHeaderBytes = 16 << 10
-	maxConns       = 4096
-	headerTimeout  = 10 * time.Second
-	idleTimeout    = time.Minute
+	maxConns  = 4096     // above what may be under way at once, see slots.go
+	maxHeader = 64 << 10 // bytes: a path of as many characters as openapi.yaml allows is answered as one that is too long in bytes
 )
 
 // requestID is the header under which a client finds the name that the log has for its request.
@@ -122,9 +120,8 @@ func New(c Config) *Edge {
 
 // Serve serves clients on l until ctx ends; streams then end with a typed event.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
-	s := &http.Server{Handler: e.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, WriteTimeout: answerTime, MaxHeaderBytes: maxHeaderBytes}
 	defer e.sockets.Wait() // each ends by itself, within the time that a client has for its last event
-	return peer.Drain(ctx, s, limitConns(l, maxConns))
+	return public.Server{Handler: e.Handler(), MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTime}.Serve(ctx, l)
 }
 
 // Handler returns the routes of the data plane. Whatever isn't one of them is answered with a problem.
@@ -146,8 +143,8 @@ func (e *Edge) Handler() http.Handler {
 	route := func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern }
 	return telemetry.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.allowOrigin(w.Header(), r)
-		if r.URL.Path != path.Clean(r.URL.Path) {
-			notFound(w, r) // the mux would redirect
+		if !strings.HasPrefix(r.URL.Path, "/") || r.URL.Path != path.Clean(r.URL.Path) {
+			notFound(w, r) // the mux would redirect, and has an answer of its own for OPTIONS *
 			return
 		}
 		mux.ServeHTTP(w, r)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -65,8 +66,10 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	switch {
 	case errors.As(err, &over):
 		return nil, tooLarge
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", bodyTimeout)
 	case err != nil:
-		return nil, space.Errorf(space.CodeInvalid, "the body could not be read: %w", err)
+		return nil, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
 	}
 	return b, nil
 }

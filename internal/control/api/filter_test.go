@@ -1,8 +1,10 @@
 package api_test
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	space "github.com/space-platform/space"
@@ -77,4 +79,19 @@ func TestTemplatePages(t *testing.T) {
 	if len(second.Items) != 1 || second.Items[0].Id != made[1] || second.NextCursor != nil {
 		t.Errorf("%+v", second)
 	}
+}
+
+// TestLargestFilter is the largest that the contract allows, as large as it gets on the wire.
+func TestLargestFilter(t *testing.T) {
+	r := newRig(t)
+	q := url.Values{}
+	for i := range 8 {
+		q.Add("metadata", fmt.Sprintf("%d%s=%s", i, strings.Repeat("😀", 63), strings.Repeat("😀", 1024)))
+	}
+	for _, s := range space.States() {
+		q.Add("state", string(s))
+	}
+	r.do(t, "GET", "/v1/sandboxes?"+q.Encode(), nil).want(t, 200)
+	q.Set("metadata", strings.Repeat("😀", 64)+"="+strings.Repeat("😀", 1025))
+	r.do(t, "GET", "/v1/sandboxes?"+q.Encode(), nil).code(t, space.CodeInvalid)
 }

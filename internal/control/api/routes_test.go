@@ -24,3 +24,10 @@ func Routes() map[string]RouteFacts {
 	}
 	return out
 }
+
+// Limits of the server, for its tests.
+const (
+	MaxBody     = maxBody
+	MaxHeader   = maxHeader
+	BodyTimeout = bodyTimeout
+)

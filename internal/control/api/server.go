@@ -15,18 +15,17 @@ import (
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/operations"
 	"github.com/space-platform/space/internal/control/reference"
-	"github.com/space-platform/space/internal/peer"
+	"github.com/space-platform/space/internal/public"
 )
 
 const (
-	// headerTimeout bounds how long a client may take over a request's header.
-	headerTimeout = 10 * time.Second
-	// idleTimeout bounds how long a connection is kept without a request.
-	idleTimeout = 2 * time.Minute
-	// writeTimeout bounds a request from its header to the end of its answer: the longest wait, and time to write.
-	writeTimeout = operations.MaxWait + 30*time.Second
-	// maxHeader bounds a request's header, in bytes.
-	maxHeader = 32 << 10
+	// maxConns bounds the connections of clients: twice the requests that are served at once.
+	maxConns = 2 * maxInFlight
+	// maxHeader bounds a request's header, in bytes. The largest that openapi.yaml allows lists sandboxes by 8 entries of metadata, each of 1100
+	// characters of 12 bytes when they're percent-encoded: 106,000.
+	maxHeader = 128 << 10
+	// answerTimeout bounds a request from its header to the end of its answer: the longest wait, and time to write.
+	answerTimeout = operations.MaxWait + 30*time.Second
 )
 
 // New returns the handler of the whole API.
@@ -53,10 +52,7 @@ var documentation = sync.OnceValue(func() http.Handler {
 // Serve serves the API on a listener until ctx ends, then lets open requests finish for a moment; those that wait for an operation are
 // answered at once with what is known.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return peer.Drain(ctx, &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		DisableGeneralOptionsHandler: true,
-	}, l)
+	return public.Server{Handler: h, MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTimeout}.Serve(ctx, l)
 }
 
 // serveOpenAPI serves the contract.

@@ -1,11 +1,9 @@
 package api_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -114,19 +112,4 @@ func (e *endless) Read(b []byte) (int, error) {
 	}
 	e.left -= n
 	return n, nil
-}
-
-// TestLargeHeader sends more header than the server takes.
-func TestLargeHeader(t *testing.T) {
-	r := newRig(t)
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(r.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	go fmt.Fprintf(c, "GET /v1/node HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 64<<10))
-	line, err := bufio.NewReader(c).ReadString('\n')
-	if err != nil || !strings.Contains(line, "431") {
-		t.Errorf("%q, %v", line, err)
-	}
 }
