@@ -39,21 +39,25 @@ type Event struct {
 
 // Exit is how a process ended: with a code, by a signal, or never having been started.
 type Exit struct {
-	Code   int    // when Signal is empty
-	Signal string // such as SIGKILL
-	Error  string // why the program couldn't be started; Code is 126 or 127 then
+	Code     int    // when Signal is empty
+	Signal   string // such as SIGKILL
+	Error    string // why the program couldn't be started; Code is 126 or 127 then
+	TimedOut bool   // the session's timeout was over, and it was killed for that
+	Stopped  bool   // it ended while its sandbox was being stopped
 }
 
 // payload is the union of what events carry in their data.
 type payload struct {
-	At     time.Time `json:"at"`
-	Data   []byte    `json:"data"`
-	From   int64     `json:"from"`
-	To     int64     `json:"to"`
-	Code   *int      `json:"code"`
-	Signal string    `json:"signal"`
-	Error  string    `json:"error"`
-	Reason string    `json:"reason"`
+	At       time.Time `json:"at"`
+	Data     []byte    `json:"data"`
+	From     int64     `json:"from"`
+	To       int64     `json:"to"`
+	Code     *int      `json:"code"`
+	Signal   string    `json:"signal"`
+	Error    string    `json:"error"`
+	TimedOut bool      `json:"timed_out"`
+	Stopped  bool      `json:"stopped"`
+	Reason   string    `json:"reason"`
 }
 
 // understand turns a message into an event. known is false for a type that a newer server may send.
@@ -94,7 +98,7 @@ func exit(p payload) (Exit, error) {
 	if (p.Code == nil) == (p.Signal == "") {
 		return Exit{}, errors.New("exactly one of code and signal must be given")
 	}
-	out := Exit{Signal: p.Signal, Error: p.Error}
+	out := Exit{Signal: p.Signal, Error: p.Error, TimedOut: p.TimedOut, Stopped: p.Stopped}
 	if p.Code != nil {
 		out.Code = *p.Code
 	}

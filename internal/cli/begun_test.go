@@ -3,6 +3,7 @@ package cli
 import (
 	"os/exec"
 	"strconv"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -11,6 +12,9 @@ import (
 type begun struct{ *exec.Cmd }
 
 type begunKey struct{}
+
+// endsWithin is how long a program may take to end: less than what it waits for a platform that hangs.
+const endsWithin = passTimeout - 2*time.Second
 
 func begin(ts *testscript.TestScript, args []string) {
 	cmd := exec.Command(args[0], args[1:]...)
@@ -27,6 +31,8 @@ func begin(ts *testscript.TestScript, args []string) {
 
 func ended(ts *testscript.TestScript, want string) {
 	cmd := ts.Value(begunKey{}).(*begun).Cmd
+	late := time.AfterFunc(endsWithin, func() { cmd.Process.Kill() })
+	defer late.Stop()
 	cmd.Wait() // its error is the exit code
 	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != want {
 		ts.Fatalf("exit code %s, want %s", got, want)

@@ -39,7 +39,7 @@ type commandFlags struct {
 func addCommandFlags(c *cobra.Command) *commandFlags {
 	f := &commandFlags{}
 	c.Flags().SetInterspersed(false) // the command's flags aren't ours
-	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the command; NAME alone takes the value from here")
+	c.Flags().StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for the command; NAME alone takes the value from here, if it has one")
 	c.Flags().StringVarP(&f.cwd, "workdir", "w", "", "absolute path in which to run; the user's home if not given")
 	c.Flags().StringVarP(&f.user, "user", "u", "", "user to run as; the template's default if not given")
 	c.Flags().BoolVarP(&f.noStdin, "no-stdin", "n", false, "don't read stdin, even if something is piped in")
@@ -72,7 +72,7 @@ func commandUsage(cmd *cobra.Command, err error) error {
 }
 
 // session is what the flags ask for. Its errors say with which code to end.
-func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, getenv func(string) string) (client.SessionCreate, error) {
+func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, lookupenv func(string) (string, bool)) (client.SessionCreate, error) {
 	s := client.SessionCreate{Argv: &argv}
 	if f.cwd != "" {
 		s.Cwd = &f.cwd
@@ -80,7 +80,7 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, g
 	if f.user != "" {
 		s.User = &f.user
 	}
-	env, err := f.environment(getenv)
+	env, err := f.environment(lookupenv)
 	if err != nil {
 		return s, err
 	}
@@ -115,7 +115,8 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, g
 	return s, nil
 }
 
-func (f *commandFlags) environment(getenv func(string) string) (map[string]string, error) {
+// environment is what the flags give. A name alone that isn't set here is left out, as docker does it.
+func (f *commandFlags) environment(lookupenv func(string) (string, bool)) (map[string]string, error) {
 	out := make(map[string]string, len(f.env))
 	for _, e := range f.env {
 		name, value, given := strings.Cut(e, "=")
@@ -123,7 +124,9 @@ func (f *commandFlags) environment(getenv func(string) string) (map[string]strin
 			return nil, exitCode{exitUsage, &cliError{code: "usage", message: fmt.Sprintf("--env %q has no name", e), hint: "write NAME=VALUE"}}
 		}
 		if !given {
-			value = getenv(name)
+			if value, given = lookupenv(name); !given {
+				continue
+			}
 		}
 		out[name] = value
 	}

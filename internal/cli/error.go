@@ -78,11 +78,11 @@ func explain(err error) shown {
 var hints = map[string]string{
 	"unauthenticated":    "check SPACE_API_KEY and the configuration file, or SPACE_SANDBOX_TOKEN; 'space up' writes a new key for a platform on this machine",
 	"not_found":          "'space sandbox ls' and 'space template ls' show what there is",
-	"template_not_ready": "'space template ls' shows its state; 'space template build NAME' builds it",
-	"quota_exceeded":     "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",
+	"template_not_ready": "'space template ls' shows its state, 'space template logs NAME' its build",
+	"quota_exceeded":     "'space project get' shows what the project uses of its quota",
 	"capacity_exhausted": "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",
-	"execution_lost":     "the sandbox's machine is gone: 'space sandbox rm ID', and create another",
-	"session_lost":       "the sandbox's machine is gone: 'space sandbox rm ID', and create another",
+	"execution_lost":     "'space sandbox get ID' shows what became of the sandbox; a lost or stopped one starts from its disk: 'space sandbox start ID'",
+	"session_lost":       "nothing more of the session is kept; 'space ps SANDBOX' lists those that there are, 'space sandbox get SANDBOX' shows how the sandbox is",
 	"unavailable":        "'space status' shows whether the platform runs here; 'space up' starts it",
 	"internal":           "the operator's log has the cause: 'space logs'",
 }

@@ -17,7 +17,7 @@ func execCommand(a *app) *cobra.Command {
 		if err != nil || argv == nil {
 			return err
 		}
-		in, err := f.session(argv, cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
+		in, err := f.session(argv, cmd.InOrStdin(), cmd.ErrOrStderr(), a.lookupenv)
 		if err != nil {
 			return err
 		}

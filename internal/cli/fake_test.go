@@ -106,7 +106,7 @@ func template(name string) gen.Template {
 func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 	var in gen.SandboxCreate
 	json.NewDecoder(r.Body).Decode(&in)
-	if in.Template != "base" {
+	if in.Template != "base" && in.Template != "sticky" {
 		refuse(w, 404, "not_found", "there is no template "+in.Template)
 		return
 	}
@@ -165,6 +165,13 @@ func (f *fake) remove(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if s := f.find(w, r.PathValue("id")); s != nil {
+		if s.Template == "sticky" { // nobody hears whether it's deleted
+			f.mu.Unlock()
+			f.told <- "DELETE"
+			<-r.Context().Done()
+			f.mu.Lock()
+			return
+		}
 		s.State = gen.SandboxStateDeleted
 		answer(w, 200, gen.Operation{Id: "op_2", Kind: gen.OperationKindDeleteSandbox, Status: gen.OperationStatusSucceeded, Sandbox: s, CreatedAt: epoch})
 	}
@@ -229,11 +236,17 @@ func (f *fake) write(w http.ResponseWriter, r *http.Request) {
 func (f *fake) signal(w http.ResponseWriter, r *http.Request) {
 	var in gen.SessionSignal
 	json.NewDecoder(r.Body).Decode(&in)
+	io.Copy(io.Discard, r.Body) // else nobody notices that the client has gone
 	f.mu.Lock()
-	to := f.signals[r.PathValue("id")]
+	to, argv := f.signals[r.PathValue("id")], deref(f.sessions[r.PathValue("id")].Argv)
 	f.mu.Unlock()
 	if to == nil {
 		refuse(w, 404, "not_found", "there is no such session")
+		return
+	}
+	if argv[0] == "deaf" { // the platform hangs
+		f.told <- in.Signal
+		<-r.Context().Done()
 		return
 	}
 	to <- in.Signal
@@ -311,6 +324,16 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		s.send("exit", `{"code":3}`)
 	case "die":
 		s.send("exit", `{"code":null,"signal":"SIGKILL"}`)
+	case "late":
+		s.send("exit", `{"code":null,"signal":"SIGKILL","timed_out":true}`)
+	case "stop":
+		s.send("exit", `{"code":null,"signal":"SIGTERM","stopped":true}`)
+	case "drop":
+		s.output("stdout", "before\n")
+		s.length += 1000
+		s.send("gap", `{"from":7,"to":1007}`)
+		s.output("stdout", "after\n")
+		s.send("exit", `{"code":`+cmp.Or(strings.Join(argv[1:], ""), "0")+`}`)
 	case "lose":
 		s.send("lost", `{"type":"","title":"","status":410,"code":"execution_lost","detail":"the sandbox's machine is gone"}`)
 	case "flood": // until it's told that nobody reads
@@ -323,16 +346,21 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 			default:
 			}
 		}
-	case "hang", "stubborn": // a stubborn one ends of SIGKILL only
+	case "hang", "stubborn", "deaf": // a stubborn one ends of SIGKILL only
 		w.(http.Flusher).Flush()
 		f.started <- struct{}{}
-		for got := range signals {
-			if argv[0] == "stubborn" && got != "SIGKILL" {
-				f.told <- got
-				continue
+		for {
+			select {
+			case got := <-signals:
+				if argv[0] == "stubborn" && got != "SIGKILL" {
+					f.told <- got
+					continue
+				}
+				s.send("exit", fmt.Sprintf(`{"code":null,"signal":%q}`, got))
+				return
+			case <-r.Context().Done():
+				return
 			}
-			s.send("exit", fmt.Sprintf(`{"code":null,"signal":%q}`, got))
-			return
 		}
 	default:
 		s.send("exit", `{"code":127,"error":"`+argv[0]+`: not found"}`)

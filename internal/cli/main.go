@@ -33,7 +33,7 @@ func Root(platform ...*cobra.Command) *cobra.Command {
 	}
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Sandboxes, and what runs in them:"}, &cobra.Group{ID: groupOrg, Title: "Projects, people and keys:"},
 		&cobra.Group{ID: groupPlatform, Title: "A platform on this machine:"})
-	a := &app{getenv: os.Getenv}
+	a := &app{getenv: os.Getenv, lookupenv: os.LookupEnv}
 	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a))...)
 	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), keyCommand(a))...)
 	root.AddCommand(in(groupPlatform, platform...)...)
@@ -55,7 +55,7 @@ const exitCodes = `Exit codes:
   0        it worked
   1        it didn't: the error is on stderr, with its code and the next step
   2        it was called wrongly
-  125      run, exec: the platform failed, the command's own end isn't known
+  125      run, exec: the platform failed, the command's own end isn't known; or output is missing
   126,127  run, exec: the program couldn't be started, or wasn't found
   128+n    run, exec: signal n ended the command; 130 also: interrupted
   other    run, exec: the command's own
@@ -65,7 +65,8 @@ Settings are taken from flags, then the environment (SPACE_INSTANCE, SPACE_URL, 
 
 // app is what the client's commands share.
 type app struct {
-	getenv func(string) string
+	getenv    func(string) string
+	lookupenv func(string) (string, bool)
 }
 
 // markFailures makes the errors of commands distinguishable from those of parsing their lines.

@@ -19,7 +19,7 @@ const (
 )
 
 // overseer passes the signals that this program gets on to a session's command, which decides what they mean. A second one kills the command
-// and ends the waiting for it.
+// and ends the waiting for it; a third one doesn't wait until it's killed.
 type overseer struct {
 	plane   func(context.Context) (*client.Plane, error)
 	session string
@@ -27,7 +27,7 @@ type overseer struct {
 	leave   context.CancelCauseFunc // ends the waiting
 	grace   time.Duration
 
-	signals chan syscall.Signal // those to be passed on: the first, and the one that kills
+	signals chan syscall.Signal // those that came
 	started chan struct{}       // closed when the command was started
 	once    sync.Once
 	stop    func()
@@ -36,7 +36,7 @@ type overseer struct {
 }
 
 func newOverseer(plane func(context.Context) (*client.Plane, error), session string, tell io.Writer, leave context.CancelCauseFunc) *overseer {
-	return &overseer{plane: plane, session: session, tell: tell, leave: leave, grace: hangupGrace, signals: make(chan syscall.Signal, 2), started: make(chan struct{})}
+	return &overseer{plane: plane, session: session, tell: tell, leave: leave, grace: hangupGrace, signals: make(chan syscall.Signal, 3), started: make(chan struct{})}
 }
 
 // start begins to get the signals, until it's stopped.
@@ -47,7 +47,10 @@ func (o *overseer) start(ctx context.Context, signals *interrupts) (stop func())
 		cancel()
 		o.done.Wait()
 	})
-	o.done.Go(func() { o.watch(ctx) })
+	o.done.Go(func() {
+		o.watch(ctx)
+		cancel() // no signal is of use any more
+	})
 	signals.divert(o.take)
 	return o.stop
 }
@@ -75,7 +78,7 @@ func (o *overseer) brokenOutput() { o.pass(syscall.SIGPIPE) }
 func (o *overseer) pass(s syscall.Signal) {
 	select {
 	case o.signals <- s:
-	default: // two wait already, and the second kills
+	default: // three wait already, and no more means more
 	}
 }
 
@@ -84,26 +87,37 @@ func (o *overseer) hasStarted() { o.once.Do(func() { close(o.started) }) }
 
 // watch passes signals on until ctx ends.
 func (o *overseer) watch(ctx context.Context) {
-	var first, second syscall.Signal
+	var first syscall.Signal
 	select {
 	case first = <-o.signals:
 	case <-ctx.Done():
 		return
 	}
-	select {
-	case <-o.started:
-		o.send(ctx, first)
-	case second = <-o.signals:
-	case <-ctx.Done():
+	passing, insisted := context.WithCancel(ctx)
+	defer insisted()
+	o.done.Go(func() {
+		select {
+		case <-o.started:
+			o.send(passing, first)
+		case <-passing.Done():
+		}
+	})
+	second := o.second(ctx, first)
+	if second == 0 {
 		return
 	}
-	if second == 0 {
-		if second = o.second(ctx, first); second == 0 {
-			return
-		}
-	}
+	insisted()
 	o.killer = second
-	o.send(ctx, syscall.SIGKILL)
+	killed := make(chan struct{})
+	o.done.Go(func() {
+		defer close(killed)
+		o.send(ctx, syscall.SIGKILL)
+	})
+	select {
+	case <-killed:
+	case <-o.signals: // the platform may hang
+	case <-ctx.Done():
+	}
 	o.leave(signalled{second})
 }
 

@@ -56,7 +56,7 @@ func TestPlays(t *testing.T) {
 			"signal": func(ts *testscript.TestScript, _ bool, args []string) { // signal NAME: sends it to what was begun
 				ts.Check(ts.Value(begunKey{}).(*begun).Process.Signal(unix.SignalNum(args[0])))
 			},
-			"ended": func(ts *testscript.TestScript, _ bool, args []string) { // ended N: what was begun ends with exit code N
+			"ended": func(ts *testscript.TestScript, _ bool, args []string) { // ended N: what was begun ends with exit code N, soon
 				ended(ts, args[0])
 			},
 		},

@@ -51,6 +51,8 @@ func oneSandbox(_ *cobra.Command, args []string) error {
 // fate is how a session is, or how it ended.
 func fate(s client.LiveSession) string {
 	switch {
+	case s.Lost != nil && *s.Lost: // its error says why
+		return "lost"
 	case s.Error != nil && *s.Error != "":
 		return "not started"
 	case s.Signal != nil:

@@ -17,7 +17,7 @@ const (
 )
 
 func runCommand(a *app) *cobra.Command {
-	var keep bool
+	var keep, remove bool
 	c := &cobra.Command{
 		Use: "run [flags] TEMPLATE [--] CMD…", Short: "Run a command in a sandbox of its own and delete the sandbox",
 		Long: "Creates a sandbox, runs the command in it, streams its output, deletes the sandbox and ends with the command's exit code.\n\n" + aboutInput,
@@ -25,7 +25,7 @@ func runCommand(a *app) *cobra.Command {
 			"  space run --keep -e TOKEN base -- ./job --fast",
 	}
 	c.Flags().BoolVar(&keep, "keep", false, "keep the sandbox and say its id on stderr")
-	c.Flags().Bool("rm", true, "delete the sandbox afterwards; that is so without it, too")
+	c.Flags().BoolVar(&remove, "rm", true, "delete the sandbox afterwards, which is so without it, too; --rm=false is --keep")
 	n, f := connectionFlags(a, c), addCommandFlags(c)
 	c.ValidArgsFunction = n.completes(false, templateNames)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -33,7 +33,7 @@ func runCommand(a *app) *cobra.Command {
 		if err != nil || argv == nil {
 			return err
 		}
-		in, err := f.session(argv, cmd.InOrStdin(), cmd.ErrOrStderr(), a.getenv)
+		in, err := f.session(argv, cmd.InOrStdin(), cmd.ErrOrStderr(), a.lookupenv)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func runCommand(a *app) *cobra.Command {
 		ctx, signals, stop := interruptible(cmd.Context())
 		defer stop()
 		talk := conversation{signals: signals, in: f.rest, tell: cmd.ErrOrStderr()}
-		return interrupted(ctx, n.run(ctx, cmd, client, talk, target, in, keep))
+		return n.run(ctx, cmd, client, talk, target, in, keep || !remove)
 	}
 	return c
 }
@@ -61,19 +61,24 @@ func (n *connection) run(ctx context.Context, cmd *cobra.Command, c *client.Clie
 	if keep {
 		fmt.Fprintf(cmd.ErrOrStderr(), "sandbox: %s\n", id)
 	} else {
-		defer func() { err = joinEnding(err, n.discard(ctx, cmd, c, id)) }()
+		defer func() { err = joinEnding(err, n.discard(ctx, cmd, c, talk.signals, id)) }()
 	}
 	if _, err := awaitSandbox(ctx, c, op, cmd.ErrOrStderr()); err != nil {
-		return exitCode{exitPlatform, err}
+		return interrupted(ctx, exitCode{exitPlatform, err})
 	}
 	talk.door = keyDoor(c, id)
-	return talk.run(ctx, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr()))
+	return interrupted(ctx, talk.run(ctx, in, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 }
 
-func (n *connection) discard(ctx context.Context, cmd *cobra.Command, c *client.Client, id string) error {
+// discard deletes the sandbox, unless somebody insists on an end at once.
+func (n *connection) discard(ctx context.Context, cmd *cobra.Command, c *client.Client, signals *interrupts, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	return deleteSandbox(ctx, cmd, c, id)
+	err := signals.whileCleaning(ctx, func(ctx context.Context) error { return deleteSandbox(ctx, cmd, c, id) })
+	if err != nil {
+		return &cliError{code: explain(err).Code, message: explain(err).Message, hint: "the sandbox may be there still: 'space sandbox rm " + id + "' deletes it"}
+	}
+	return nil
 }
 
 // joinEnding keeps the command's ending when the sandbox couldn't be deleted, and says so: the command did what it did.

@@ -62,26 +62,75 @@ func plain(stdout, stderr io.Writer) shower {
 			_, err = stderr.Write(e.Data)
 		case client.EventGap:
 			_, err = fmt.Fprintf(stderr, "space: %d bytes of output were dropped while nobody was attached\n", e.Offset-e.From)
+		case client.EventExit:
+			_, err = fmt.Fprint(stderr, why(e.Exit))
 		}
 		return err
 	}
 }
 
+// why says what ended a command if it wasn't the command itself.
+func why(e client.Exit) string {
+	switch {
+	case e.TimedOut:
+		return "space: the command's time was over\n"
+	case e.Stopped:
+		return "space: the command ended with its sandbox, which was stopped\n"
+	default:
+		return ""
+	}
+}
+
+// losses remembers what was dropped of the output that is shown: who reads it must not take it for whole.
+type losses struct {
+	shown   bool // something was
+	joined  bool // what was dropped before anything was shown is no loss: who joins a session takes it as it is then
+	dropped int64
+}
+
+// watch notes what was dropped, and goes on.
+func (l *losses) watch(show shower) shower {
+	return func(e client.Event) error {
+		switch {
+		case e.Type == client.EventGap && (l.shown || !l.joined):
+			l.dropped += e.Offset - e.From
+		case len(e.Data) > 0:
+			l.shown = true
+		}
+		return show(e)
+	}
+}
+
+// ending makes a loss the ending's error; how the command ended is told in it.
+func (l *losses) ending(command error) error {
+	if l.dropped == 0 {
+		return command
+	}
+	end := "the command ended well"
+	if command != nil {
+		end = "the command's own end: " + command.Error()
+	}
+	return exitCode{exitPlatform, &cliError{code: "output_lost", message: fmt.Sprintf("%d bytes of output are missing; %s", l.dropped, end),
+		hint: "read the output faster, or let the command write a file: whoever takes nothing for long is cut off, and 16 MiB are kept meanwhile"}}
+}
+
 // event is a client.Event as -o json shows it, one a line: the words of the API's stream, with output in base64.
 type event struct {
-	Event  client.EventType `json:"event"`
-	Offset int64            `json:"offset"`
-	Data   []byte           `json:"data,omitempty"`
-	From   *int64           `json:"from,omitempty"`
-	Code   *int             `json:"code,omitempty"`
-	Signal string           `json:"signal,omitempty"`
-	Error  string           `json:"error,omitempty"`
+	Event    client.EventType `json:"event"`
+	Offset   int64            `json:"offset"`
+	Data     []byte           `json:"data,omitempty"`
+	From     *int64           `json:"from,omitempty"`
+	Code     *int             `json:"code,omitempty"`
+	Signal   string           `json:"signal,omitempty"`
+	TimedOut bool             `json:"timed_out,omitempty"`
+	Stopped  bool             `json:"stopped,omitempty"`
+	Error    string           `json:"error,omitempty"`
 }
 
 func lines(stdout io.Writer) shower {
 	enc := json.NewEncoder(stdout)
 	return func(e client.Event) error {
-		out := event{Event: e.Type, Offset: e.Offset, Data: e.Data, Signal: e.Exit.Signal, Error: e.Exit.Error}
+		out := event{Event: e.Type, Offset: e.Offset, Data: e.Data, Signal: e.Exit.Signal, TimedOut: e.Exit.TimedOut, Stopped: e.Exit.Stopped, Error: e.Exit.Error}
 		switch e.Type {
 		case client.EventGap:
 			out.From = &e.From

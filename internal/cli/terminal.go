@@ -52,7 +52,8 @@ func (c conversation) run(ctx context.Context, s client.SessionCreate, show show
 	defer o.start(ctx, c.signals)()
 	f := &forwarder{plane: plane.get, session: created.Session.Id, sent: length(s.Stdin), in: c.in, tell: c.tell, size: size, tty: s.Tty}
 	defer f.stop()
-	show, broken := untilBroken(show, o)
+	var lost losses
+	show, broken := untilBroken(lost.watch(show), o)
 	err = showSession(c.door.attach(ctx, created), func(e client.Event) error {
 		if e.Type == client.EventStarted {
 			o.hasStarted()
@@ -60,7 +61,7 @@ func (c conversation) run(ctx context.Context, s client.SessionCreate, show show
 		}
 		return show(e)
 	})
-	return o.ending(broken(err))
+	return lost.ending(broken(o.ending(err)))
 }
 
 // untilBroken shows events until that fails: then the command is told, and what it does until its end isn't shown. broken makes the failure
