@@ -16,10 +16,7 @@ import (
 func leftovers(i instance.Instance) []error {
 	var found []error
 	report := func(format string, args ...any) { found = append(found, fmt.Errorf("left over: "+format, args...)) }
-	for _, p := range processes(func(uid int, cmd string) bool {
-		first, last := i.VMUIDs()
-		return uid > i.GID() && uid < i.GID()+1000 || uid >= first && uid <= last || strings.Contains(cmd, "--instance "+i.Name)
-	}) {
+	for _, p := range processes(belongsTo(i)) {
 		report("process %d: %s", p, commandLine(p))
 	}
 	for _, pattern := range []string{
@@ -52,6 +49,14 @@ func leftovers(i instance.Instance) []error {
 		}
 	}
 	return found
+}
+
+// belongsTo picks the processes of an instance: those of its users and machines, and root's that name it.
+func belongsTo(i instance.Instance) func(uid int, cmd string) bool {
+	_, last := i.VMUIDs()
+	return func(uid int, cmd string) bool {
+		return uid > i.GID() && uid <= last || strings.Contains(cmd+" ", "--instance "+i.Name+" ")
+	}
 }
 
 // processes returns the pids whose uid and command line the function picks. A zombie holds nothing: its parent only hasn't looked yet.

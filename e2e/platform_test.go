@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -57,13 +58,19 @@ func run(m *testing.M) int {
 	return code
 }
 
-// configure lets the platform under test pull from the tests' own registries, which are on this machine.
+// configure lets the platform under test pull from the tests' own registries, which are on this machine, and gives it the pool.
 func configure(i instance.Instance) error {
 	if err := os.MkdirAll(i.DataDir(), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(i.ConfigFile(), []byte("insecure_registries = [\"127.0.0.1\"]\n"), 0o644)
+	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\npool_size = %q\n", poolSize()), 0o644)
 }
+
+// poolSize is the pool of the platform under test: SPACE_E2E_POOL, or what is usual.
+func poolSize() string { return cmp.Or(os.Getenv("SPACE_E2E_POOL"), instance.PoolAuto) }
+
+// pooled tells whether machines wait for sandboxes in the platform under test.
+func pooled() bool { return poolSize() != "0" }
 
 func start(name string) error {
 	binary, err := filepath.Abs("../bin/space")

@@ -42,21 +42,32 @@ const (
 	poolHits     = `space_host_pool_claims_total{result="hit"}`
 )
 
+// awaitSlots waits until a machine of each template waits, if the platform under test has a pool; else none does.
 func awaitSlots(t *testing.T) {
 	t.Helper()
+	if !pooled() {
+		if n := metric(t, instance.Host, waitingSlots); n > 0 {
+			t.Errorf("%d machines wait in a pool of none", n)
+		}
+		return
+	}
 	eventually(t, callDeadline, "a machine of each template waits", func() bool { return metric(t, instance.Host, waitingSlots) >= len(templates()) })
 }
 
-// TestPool: a sandbox gets a machine that waited, and what two have in common is the template's.
+// TestPool: a sandbox gets a machine that waited, where any does, and what two have in common is the template's.
 func TestPool(t *testing.T) {
+	hits := 0
+	if pooled() {
+		hits = 1
+	}
 	var boxes [2]client.Sandbox
 	var said [2]string
 	for i := range boxes {
 		awaitSlots(t)
 		before := metric(t, instance.Host, poolHits)
 		boxes[i] = create(t, "mini")
-		if after := metric(t, instance.Host, poolHits); after != before+1 {
-			t.Errorf("%d creations found a machine, want one more than %d", after, before)
+		if after := metric(t, instance.Host, poolHits); after != before+hits {
+			t.Errorf("%d creations found a machine, want %d more than %d", after, hits, before)
 		}
 		r := runIn(t, boxes[i], client.SessionCreate{Shell: ptr("hostname; head -c 16 /dev/urandom | od -An -tx1; date +%s")})
 		said[i] = string(r.stdout)
@@ -73,6 +84,9 @@ func TestPool(t *testing.T) {
 
 // TestKilledHostLeavesNoSlot: machines that waited are nobody's and go; a sandbox whose machine once waited lives on.
 func TestKilledHostLeavesNoSlot(t *testing.T) {
+	if !pooled() {
+		t.Skip("the platform under test has no pool")
+	}
 	awaitSlots(t)
 	s := create(t, "mini")
 	machine, label := vmm(t, s), home(t, s)

@@ -64,9 +64,12 @@ func held(label string) []string {
 // counting prints a line every few milliseconds; a lost or repeated one shows.
 const counting = `i=0; while [ $i -lt 400 ]; do echo "line $i"; i=$((i+1)); usleep 5000; done`
 
-func counted() string {
+func counted() string { return numbered(400) }
+
+// numbered is what a loop prints that counts its lines.
+func numbered(lines int) string {
 	var b strings.Builder
-	for i := range 400 {
+	for i := range lines {
 		fmt.Fprintf(&b, "line %d\n", i)
 	}
 	return b.String()
@@ -122,11 +125,17 @@ func roles(t *testing.T) map[instance.Role]int {
 // kill ends a role with SIGKILL and waits until the supervisor has started another.
 func kill(t *testing.T, r instance.Role) {
 	t.Helper()
+	end(t, r, syscall.SIGKILL)
+}
+
+// end ends a role with a signal and waits until the supervisor has started another.
+func end(t *testing.T, r instance.Role, with syscall.Signal) {
+	t.Helper()
 	before := roles(t)[r]
 	if before == 0 {
 		t.Fatalf("role %s has no process", r)
 	}
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(before, with); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, callDeadline, "role "+string(r)+" is started again", func() bool {

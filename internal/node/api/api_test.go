@@ -26,6 +26,7 @@ import (
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
 	uploadv1 "github.com/space-platform/space/api/gen/upload/v1"
 	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
+	"github.com/space-platform/space/internal/node/relay"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -151,6 +152,13 @@ func attachRequest() *sessionv1.AttachRequest {
 // newDoor serves a door to the given uids, in a directory that all can enter.
 func newDoor(t *testing.T, b behind, edge, manager int, others ...int) (socket string) {
 	t.Helper()
+	socket, _ = openDoor(t, b, edge, manager, others...)
+	return socket
+}
+
+// openDoor is newDoor for who stops it before the test ends.
+func openDoor(t *testing.T, b behind, edge, manager int, others ...int) (socket string, stop func()) {
+	t.Helper()
 	t.Parallel() // a server takes a second to say goodbye
 	dir, err := os.MkdirTemp("", "door")
 	if err != nil {
@@ -175,11 +183,11 @@ func newDoor(t *testing.T, b behind, edge, manager int, others ...int) (socket s
 		Sandboxes: sandboxv1connect.NewSandboxServiceClient(client, onSocket, peer.ClientOptions(1<<20)),
 		Uploads:   uploadv1connect.NewUploadServiceClient(client, onSocket, peer.ClientOptions(1<<20)),
 	})
-	serve(t, socket, func(l *peer.Listener, ctx context.Context) error { return peer.Serve(ctx, l, door) }, append(others, edge, manager)...)
-	return socket
+	stop = serve(t, socket, func(l *peer.Listener, ctx context.Context) error { return peer.Serve(ctx, l, door) }, append(others, edge, manager)...)
+	return socket, stop
 }
 
-func serve(t *testing.T, path string, run func(*peer.Listener, context.Context) error, uids ...int) {
+func serve(t *testing.T, path string, run func(*peer.Listener, context.Context) error, uids ...int) (stop func()) {
 	t.Helper()
 	l, err := peer.Listen(path, uids...)
 	if err != nil {
@@ -193,7 +201,9 @@ func serve(t *testing.T, path string, run func(*peer.Listener, context.Context) 
 			t.Error(err)
 		}
 	}()
-	t.Cleanup(func() { cancel(); <-done })
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
 }
 
 // as makes a call as another uid, in a process of its own.
@@ -320,6 +330,31 @@ func TestReportsAreBounded(t *testing.T) {
 		if err := <-results; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestStoppedDoorSaysGoodbye stops the door in the middle of a stream: the edge learns why, from an event.
+func TestStoppedDoorSaysGoodbye(t *testing.T) {
+	socket, stop := openDoor(t, behind{attach: func(ctx context.Context, send func(*sessionv1.AttachResponse) error) error {
+		if err := send(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Started{Started: &sessionv1.Started{}}}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}}, 0, 0)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
+	defer cancel()
+	s, err := sessionv1connect.NewSessionServiceClient(peer.Client(socket, 0), onSocket).Attach(ctx, connect.NewRequest(attachRequest()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if !s.Receive() || s.Msg().GetStarted() == nil {
+		t.Fatalf("%v, %v", s.Msg(), s.Err())
+	}
+	stop()
+	if !s.Receive() || s.Msg().GetEnded().GetReason() != relay.ReasonShuttingDown {
+		t.Errorf("the last event is %v, %v", s.Msg(), s.Err())
 	}
 }
 
