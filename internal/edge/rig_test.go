@@ -121,7 +121,7 @@ func (r planeSide) ResolveUpload(_ context.Context, req *connect.Request[control
 	if err := r.ask(req.Msg, req.Msg.GetToken() == r.put); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&controlv1.ResolveUploadResponse{Upload: r.upload, Node: "here", MaxBytes: 1 << 20, Sha256: "abc"}), nil
+	return connect.NewResponse(&controlv1.ResolveUploadResponse{Upload: r.upload, Node: "here", MaxBytes: 1 << 20, Sha256: "abc", Project: "prj_1", ProjectBytes: 5}), nil
 }
 
 func (r planeSide) CreateSession(_ context.Context, req *connect.Request[controlv1.CreateSessionRequest]) (*connect.Response[controlv1.CreateSessionResponse], error) {

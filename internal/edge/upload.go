@@ -54,7 +54,8 @@ func (e *Edge) resolveUpload(r *request) (*uploadv1.Upload, error) {
 	if resp.Msg.GetUpload() != r.upload {
 		return nil, space.Errorf(space.CodeForbidden, "the token opens another upload")
 	}
-	return &uploadv1.Upload{Id: r.upload, Node: resp.Msg.GetNode(), MaxBytes: resp.Msg.GetMaxBytes(), Sha256: resp.Msg.GetSha256()}, nil
+	return &uploadv1.Upload{Id: r.upload, Node: resp.Msg.GetNode(), MaxBytes: resp.Msg.GetMaxBytes(), Sha256: resp.Msg.GetSha256(),
+		Project: resp.Msg.GetProject(), ProjectBytes: resp.Msg.GetProjectBytes()}, nil
 }
 
 // put sends the body to the node that takes the upload. The node counts and refuses what is too much.

@@ -58,7 +58,7 @@ func TestUpload(t *testing.T) {
 	if got.Upload != r.upload || got.Bytes != int64(len(data)) || got.Sha256 != hex.EncodeToString(want[:]) {
 		t.Errorf("%+v", got)
 	}
-	if diff := cmp.Diff(&uploadv1.Upload{Id: r.upload, Node: "here", MaxBytes: 1 << 20, Sha256: "abc"}, <-first, protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(&uploadv1.Upload{Id: r.upload, Node: "here", MaxBytes: 1 << 20, Sha256: "abc", Project: "prj_1", ProjectBytes: 5}, <-first, protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
 	put(io.MultiReader(bytes.NewReader(data))).want(t, 200, &got)

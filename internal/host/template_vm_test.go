@@ -142,7 +142,7 @@ func (r *rig) upload(b []byte) string {
 	r.t.Helper()
 	id := space.NewID(space.PrefixUpload)
 	s := uploadv1connect.NewUploadServiceClient(peer.Client(r.socket(), 0), "http://host").Put(r.t.Context())
-	if err := s.Send(&uploadv1.PutRequest{Upload: &uploadv1.Upload{Id: id, Node: r.Instance.Node(), MaxBytes: 1 << 30}}); err != nil {
+	if err := s.Send(&uploadv1.PutRequest{Upload: &uploadv1.Upload{Id: id, Node: r.Instance.Node(), MaxBytes: 1 << 30, Project: space.NewID(space.PrefixProject), ProjectBytes: 1 << 30}}); err != nil {
 		r.t.Fatal(err)
 	}
 	for len(b) > 0 {

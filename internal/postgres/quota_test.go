@@ -2,7 +2,9 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -286,4 +288,58 @@ func TestStartsAreHeldToTheQuota(t *testing.T) {
 		t.Errorf("%+v are used", got)
 	}
 	s.audit(t)
+}
+
+// TestTemplatesCountTheirDisk: a template has its disk from its order on until its delete is accepted, and not if its build failed.
+func TestTemplatesCountTheirDisk(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	r := newRoom(t, s, record.Quota{DiskBytes: number(300 * mib)})
+	build := func(name string, disk uint64) (record.NewTemplate, error) {
+		n := r.newTemplate(name)
+		n.Shape.DiskBytes = disk
+		_, err := r.store.BuildTemplate(t.Context(), n)
+		return n, err
+	}
+	wantUsed := func(want int64) {
+		t.Helper()
+		if got := r.used(t); got != (record.Usage{DiskBytes: want * mib}) {
+			t.Errorf("%+v is used, want %d MiB of disk", got, want)
+		}
+	}
+	first, err := build("one", 200*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(200)
+	second, err := build("unknown", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(264)
+	if _, err := r.store.BuildTemplate(t.Context(), first); err != nil { // the same one again takes no more
+		t.Error(err)
+	}
+	refused := func(err error) {
+		t.Helper()
+		var e *space.Error
+		if !errors.As(err, &e) || e.Code != space.CodeQuotaExceeded || e.Field != "disk_mb" || !strings.Contains(e.Message, "300 MiB of disk") {
+			t.Errorf("%v, want the quota of disk named", err)
+		}
+	}
+	_, err = build("large", 64*mib)
+	refused(err)
+	_, err = build("unknown too", 0)
+	refused(err)
+	box := r.newSandbox()
+	box.Shape.DiskBytes = 64 * mib
+	_, err = r.store.CreateSandbox(t.Context(), box, roomy)
+	refused(err)
+	r.observeTemplate(t, second.ID, record.TemplateStatus{State: record.TemplateReady, Shape: record.Shape{VCPUs: 1, MemoryBytes: 64 * mib, DiskBytes: 90 * mib}, Digest: "d"})
+	wantUsed(290)
+	r.observeTemplate(t, first.ID, record.TemplateStatus{State: record.TemplateFailed, Error: space.Errorf(space.CodeGuest, "no")})
+	wantUsed(90)
+	if _, _, err := r.store.DeleteTemplate(t.Context(), r.project, second.ID); err != nil {
+		t.Error(err)
+	}
+	wantUsed(0)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -20,7 +21,7 @@ const maxTemplates = 1000
 // failed has the same content it's kept, and its operation is returned: unless the build is to be without a cache.
 //
 // Errors: invalid_request (the name is an alias, an upload doesn't exist), not_found (the template that it's built on was deleted),
-// quota_exceeded (the project has too many).
+// quota_exceeded (the project has too many, or no room for its disk).
 func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operation string, err error) {
 	build, err := s.sealBuild(n.ID, n.Build)
 	if err != nil {
@@ -55,19 +56,23 @@ func ensureTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, s 
 	if err := checkNotAlias(ctx, q, n.Project, n.Name); err != nil {
 		return "", err
 	}
+	limit, err := lockQuota(ctx, q, n.Project)
+	if err != nil {
+		return "", err
+	}
 	content, err := contentHash(ctx, q, n)
 	if err != nil {
 		return "", err
 	}
 	if n.Build.NoCache {
-		return n.Operation, insertTemplate(ctx, q, n, content, s)
+		return n.Operation, insertTemplate(ctx, q, n, limit, content, s)
 	}
 	newest, err := q.NewestVersion(ctx, db.NewestVersionParams{Project: n.Project, Name: n.Name})
 	switch {
 	case err == nil && bytes.Equal(newest.ContentHash, content):
 		return keepTemplate(ctx, q, n, newest)
 	case err == nil || errors.Is(err, pgx.ErrNoRows):
-		return n.Operation, insertTemplate(ctx, q, n, content, s)
+		return n.Operation, insertTemplate(ctx, q, n, limit, content, s)
 	default:
 		return "", err
 	}
@@ -136,7 +141,10 @@ func wantTags(ctx context.Context, q *db.Queries, n record.NewTemplate, template
 	return checkTags(ctx, q, n.Project, n.Name)
 }
 
-func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, content []byte, s sealed) error {
+func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, limit record.Quota, content []byte, s sealed) error {
+	if err := admitWithin(ctx, q, n.Project, limit, quota.OfTemplate(n.Shape)); err != nil {
+		return err
+	}
 	count, err := q.CountTemplates(ctx, n.Project)
 	if err != nil {
 		return err

@@ -755,10 +755,10 @@ type Project struct {
 	Id        string    `json:"id"`
 	Name      string    `json:"name"`
 
-	// Quota What a project's sandboxes may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 	Quota Quota `json:"quota"`
 
-	// Used What a project's sandboxes may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Used What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 	Used Quota `json:"used"`
 }
 
@@ -766,7 +766,7 @@ type Project struct {
 type ProjectCreate struct {
 	Name string `json:"name"`
 
-	// Quota What a project's sandboxes may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 	Quota *Quota `json:"quota,omitempty"`
 }
 
@@ -780,11 +780,11 @@ type ProjectPage struct {
 type ProjectUpdate struct {
 	Name *string `json:"name,omitempty"`
 
-	// Quota What a project's sandboxes may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 	Quota *Quota `json:"quota,omitempty"`
 }
 
-// Quota What a project's sandboxes may have together; what is absent is unlimited. Of a project's use all four are there.
+// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 type Quota struct {
 	DiskMb    *int64 `json:"disk_mb,omitempty"`
 	MemoryMb  *int64 `json:"memory_mb,omitempty"`

@@ -457,6 +457,13 @@ func TestUploads(t *testing.T) {
 	if err != nil || got.ID != u.Id || got.Node != nodeName || got.SHA256 != digest {
 		t.Errorf("%+v, %v", got, err)
 	}
+	if room := uploads.Room(got); room != 8<<30 {
+		t.Errorf("without a quota a project's uploads may have %d bytes", room)
+	}
+	r.sql(t, "UPDATE projects SET quota_disk_bytes = 5 << 20")
+	if got, err = resolver.Resolve(t.Context(), u.Id, u.Token); err != nil || uploads.Room(got) != 5<<20 {
+		t.Errorf("with a quota of 5 MiB a project's uploads may have %d bytes: %v", uploads.Room(got), err)
+	}
 	other := decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201))
 	for name, x := range map[string]struct{ id, token string }{
 		"another's token": {other.Id, u.Token}, "no token": {u.Id, ""}, "an API key": {u.Id, r.key}, "an unknown upload": {space.NewID(space.PrefixUpload), u.Token},

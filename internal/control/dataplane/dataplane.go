@@ -132,7 +132,7 @@ func (s *Service) ResolveSession(ctx context.Context, r *connect.Request[control
 func (s *Service) ResolveUpload(ctx context.Context, r *connect.Request[controlv1.ResolveUploadRequest]) (*connect.Response[controlv1.ResolveUploadResponse], error) {
 	return answer(ctx, s, "resolve upload "+space.Clip(r.Msg.Upload), func() (*controlv1.ResolveUploadResponse, error) {
 		u, err := s.parts.Uploads.Resolve(ctx, r.Msg.Upload, r.Msg.Token)
-		return &controlv1.ResolveUploadResponse{Upload: u.ID, Node: u.Node, Sha256: u.SHA256, MaxBytes: uploads.MaxBytes}, err
+		return &controlv1.ResolveUploadResponse{Upload: u.ID, Node: u.Node, Sha256: u.SHA256, MaxBytes: uploads.MaxBytes, Project: u.Project, ProjectBytes: uploads.Room(u)}, err
 	})
 }
 

@@ -12,6 +12,14 @@ func Of(s record.Shape) record.Usage {
 	return record.Usage{Sandboxes: 1, VCPUs: int64(s.VCPUs), MemoryBytes: int64(s.MemoryBytes), DiskBytes: int64(s.DiskBytes)}
 }
 
+// minTemplateDisk is what a template counts whose disk will be as large as its files need: the least that it can be.
+const minTemplateDisk = 64 * record.MiB
+
+// OfTemplate is what a template counts.
+func OfTemplate(s record.Shape) record.Usage {
+	return record.Usage{DiskBytes: max(int64(s.DiskBytes), minTemplateDisk)}
+}
+
 // OfStart is what a sandbox of a shape counts in addition when it is stopped and starts.
 func OfStart(s record.Shape) record.Usage {
 	u := Of(s)
@@ -35,7 +43,7 @@ func Check(limit record.Quota, used, more record.Usage) error {
 		if q.limit == nil || q.more == 0 || q.used+q.more <= *q.limit {
 			continue
 		}
-		err := space.Errorf(space.CodeQuotaExceeded, "the project's quota is %d %s: %d are used and %d more are asked for; delete sandboxes, or ask an owner for more",
+		err := space.Errorf(space.CodeQuotaExceeded, "the project's quota is %d %s: %d are used and %d more are asked for; delete what isn't needed, or ask an owner for more",
 			*q.limit/q.size, q.unit, up(q.used, q.size), up(q.more, q.size))
 		err.Field = q.name
 		return err

@@ -12,7 +12,7 @@ type Org struct {
 	Name string
 }
 
-// Quota is what the sandboxes of a project may have together. Nil is unlimited.
+// Quota is what the sandboxes of a project, and on disk its templates, may have together. Nil is unlimited.
 type Quota struct {
 	Sandboxes   *int64
 	VCPUs       *int64
@@ -20,7 +20,7 @@ type Quota struct {
 	DiskBytes   *int64
 }
 
-// Usage is what the sandboxes of a project have together. One that is to be deleted counts no more; one that is to be stopped has no
+// Usage is what the sandboxes of a project, and on disk its templates, have together. One that is to be deleted counts no more; one that is to be stopped has no
 // vCPUs and no memory.
 type Usage struct {
 	Sandboxes   int64

@@ -18,6 +18,7 @@ type Upload struct {
 	SHA256    string // in hex; empty: whatever it is
 	ExpiresAt time.Time
 	Expired   bool
+	DiskQuota *int64 // of its project, in bytes; nil: unlimited
 }
 
 // NewUpload is an upload to be stored.

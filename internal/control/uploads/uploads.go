@@ -18,6 +18,17 @@ import (
 // MaxBytes bounds an upload; a node takes no larger one.
 const MaxBytes = 8 << 30
 
+// maxProjectBytes bounds all uploads of a project together; so does its quota of disk.
+const maxProjectBytes = 8 << 30
+
+// Room is how many bytes all uploads of the project of an upload may have together.
+func Room(u record.Upload) uint64 {
+	if u.DiskQuota == nil {
+		return maxProjectBytes
+	}
+	return uint64(min(*u.DiskQuota, maxProjectBytes))
+}
+
 // Store keeps uploads.
 type Store interface {
 	CreateUpload(ctx context.Context, n record.NewUpload) (expires time.Time, err error)

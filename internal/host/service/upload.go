@@ -32,7 +32,8 @@ func (h *Host) Put(ctx context.Context, stream *connect.ClientStream[uploadv1.Pu
 	if m.GetNode() != h.Node {
 		return nil, peer.ToConnect(space.Errorf(space.CodeRouteStale, "the upload belongs to another node"))
 	}
-	u := upload.Upload{ID: m.GetId(), MaxBytes: int64(min(m.GetMaxBytes(), math.MaxInt64)), SHA256: m.GetSha256()}
+	u := upload.Upload{ID: m.GetId(), MaxBytes: int64(min(m.GetMaxBytes(), math.MaxInt64)), SHA256: m.GetSha256(),
+		Project: m.GetProject(), ProjectBytes: int64(min(m.GetProjectBytes(), math.MaxInt64))}
 	f, err := h.Uploads.Put(ctx, u, pieces(stream))
 	if err != nil {
 		return nil, peer.ToConnect(err)

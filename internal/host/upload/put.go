@@ -19,6 +19,9 @@ type Upload struct {
 	ID       string // upl_…
 	MaxBytes int64
 	SHA256   string // wanted, in lower-case hex; "" for any
+
+	Project      string // prj_…, whose it is
+	ProjectBytes int64  // that the project's uploads may have together
 }
 
 // Next returns the next bytes, and whether they are the last ones. An error breaks the upload off.
@@ -57,6 +60,9 @@ func (s *Store) Put(ctx context.Context, u Upload, next Next) (File, error) {
 func (u Upload) check() error {
 	if err := space.CheckID(space.PrefixUpload, u.ID); err != nil {
 		return space.FieldErrorf("id", "%s", err)
+	}
+	if err := space.CheckID(space.PrefixProject, u.Project); err != nil {
+		return space.FieldErrorf("project", "%s", err)
 	}
 	switch {
 	case u.MaxBytes <= 0:
@@ -138,30 +144,59 @@ func (p *put) add(f *os.File, data []byte) error {
 // reserveStep is how many bytes are reserved at once.
 const reserveStep = 16 << 20
 
-// reserve makes sure that there is room for the bytes so far.
+// reserve makes sure that there is room for the bytes so far, in the project's share and on the node.
 func (p *put) reserve() error {
-	if p.bytes <= p.reserved {
+	more := p.bytes - p.reserved
+	if more <= 0 {
 		return nil
 	}
 	s := p.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	total := s.coming
-	for _, r := range s.uploads {
-		total += r.Bytes
+	limit := min(p.upload.ProjectBytes, maxProject)
+	room := limit - s.ofProject(p.upload.Project, p.upload.ID)
+	if more > room {
+		return space.Errorf(space.CodeQuotaExceeded, "the project's uploads may have %d bytes together, and %d of them are taken; uploads go a day after their last use",
+			limit, limit-room-p.reserved)
 	}
-	if total+reserveStep > maxTotal || s.free() < reserveStep {
+	step := min(max(more, reserveStep), room)
+	if s.total()+step > maxTotal || s.free() < step {
 		return space.Errorf(space.CodeCapacity, "the node has no room for more uploads; they go a day after their last use")
 	}
-	p.reserved += reserveStep
-	s.coming += reserveStep
+	p.reserved += step
+	s.coming[p.upload.Project] += step
 	return nil
 }
 
+// ofProject is how many bytes a project's uploads have and are about to have, but for one that is replaced. mu is held.
+func (s *Store) ofProject(project, replaced string) int64 {
+	sum := s.coming[project]
+	for id, r := range s.uploads {
+		if r.Project == project && id != replaced {
+			sum += r.Bytes
+		}
+	}
+	return sum
+}
+
+// total is how many bytes all uploads have and are about to have. mu is held.
+func (s *Store) total() (sum int64) {
+	for _, n := range s.coming {
+		sum += n
+	}
+	for _, r := range s.uploads {
+		sum += r.Bytes
+	}
+	return sum
+}
+
 func (p *put) giveBack() {
-	p.store.mu.Lock()
-	defer p.store.mu.Unlock()
-	p.store.coming -= p.reserved
+	s := p.store
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.coming[p.upload.Project] -= p.reserved; s.coming[p.upload.Project] == 0 {
+		delete(s.coming, p.upload.Project)
+	}
 }
 
 // publish writes the record, which is the moment from which on the upload is there.
@@ -173,7 +208,7 @@ func (p *put) publish(f File) error {
 	if ok && old.uses > 0 {
 		return space.Errorf(space.CodeConflict, "upload %s is being used by a build", p.upload.ID)
 	}
-	r := &record{File: p.name, Bytes: f.Bytes, SHA256: f.SHA256, At: s.now()}
+	r := &record{File: p.name, Bytes: f.Bytes, SHA256: f.SHA256, Project: p.upload.Project, At: s.now()}
 	if err := durable.SyncDir(s.dir); err != nil { // the file's name
 		return fmt.Errorf("stage an upload: %w", err)
 	}

@@ -19,13 +19,14 @@ import (
 
 // The limits of a store.
 const (
-	MaxBytes = 8 << 30        // of one upload
-	maxTotal = 16 << 30       // of all of them
-	maxCount = 500            // uploads
-	maxPuts  = 4              // at the same time; others are refused
-	minFree  = 1 << 30        // bytes that stay free on the file system
-	lifetime = 24 * time.Hour // of an upload that nobody uses
-	sweeping = 10 * time.Minute
+	MaxBytes   = 8 << 30        // of one upload
+	maxProject = 8 << 30        // of all of one project
+	maxTotal   = 16 << 30       // of all of them
+	maxCount   = 500            // uploads
+	maxPuts    = 4              // at the same time; others are refused
+	minFree    = 1 << 30        // bytes that stay free on the file system
+	lifetime   = 24 * time.Hour // of an upload that nobody uses
+	sweeping   = 10 * time.Minute
 )
 
 // File is a whole upload.
@@ -37,10 +38,11 @@ type File struct {
 
 // record is what is on file about an upload. It names the file, so that a new upload takes an old one's place in one step.
 type record struct {
-	File   string    `json:"file"`
-	Bytes  int64     `json:"bytes"`
-	SHA256 string    `json:"sha256"`
-	At     time.Time `json:"at"` // put, or used last
+	File    string    `json:"file"`
+	Bytes   int64     `json:"bytes"`
+	SHA256  string    `json:"sha256"`
+	Project string    `json:"project"` // whose it is; "" for one of before projects were told
+	At      time.Time `json:"at"`      // put, or used last
 
 	uses int
 }
@@ -60,7 +62,7 @@ type Store struct {
 
 	mu      sync.Mutex // guards what follows
 	uploads map[string]*record
-	coming  int64 // bytes that Puts have reserved
+	coming  map[string]int64 // bytes that Puts have reserved, by project
 }
 
 // Open reads the uploads in a directory, which it makes if need be, and removes what isn't one. Close ends what it began.
@@ -70,7 +72,7 @@ func open(dir string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the uploads: %w", err)
 	}
-	s := &Store{dir: dir, now: now, puts: make(chan struct{}, maxPuts), uploads: map[string]*record{}}
+	s := &Store{dir: dir, now: now, puts: make(chan struct{}, maxPuts), uploads: map[string]*record{}, coming: map[string]int64{}}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open the uploads: %w", err)
 	}

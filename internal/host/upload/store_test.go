@@ -24,6 +24,9 @@ func parts(pieces ...string) Next {
 	}
 }
 
+// own is a project.
+var own = space.NewID(space.PrefixProject)
+
 func newStore(t *testing.T) *Store {
 	t.Helper()
 	return openStore(t, t.TempDir(), time.Now)
@@ -59,7 +62,7 @@ func sumOf(s string) string {
 
 func TestPutIsThereInTheNextLife(t *testing.T) {
 	s, id := newStore(t), space.NewID(space.PrefixUpload)
-	got, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 100, SHA256: sumOf("abcdef")}, parts("abc", "", "def"))
+	got, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 100, Project: own, ProjectBytes: 1 << 20, SHA256: sumOf("abcdef")}, parts("abc", "", "def"))
 	if err != nil || got.Bytes != 6 || got.SHA256 != sumOf("abcdef") {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -82,7 +85,7 @@ func TestPutIsThereInTheNextLife(t *testing.T) {
 
 func TestPutTakesAnOlderOnesPlace(t *testing.T) {
 	s, id := newStore(t), space.NewID(space.PrefixUpload)
-	u := Upload{ID: id, MaxBytes: 100}
+	u := Upload{ID: id, MaxBytes: 100, Project: own, ProjectBytes: 1 << 20}
 	for _, text := range []string{"one", "two"} {
 		if _, err := s.Put(t.Context(), u, parts(text)); err != nil {
 			t.Fatal(err)
@@ -110,7 +113,7 @@ func TestPutTakesAnOlderOnesPlace(t *testing.T) {
 
 func TestPutThatFailsLeavesWhatWasThere(t *testing.T) {
 	s, id := newStore(t), space.NewID(space.PrefixUpload)
-	if _, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 100}, parts("old")); err != nil {
+	if _, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 100, Project: own, ProjectBytes: 1 << 20}, parts("old")); err != nil {
 		t.Fatal(err)
 	}
 	broken := errors.New("broken off")
@@ -123,13 +126,15 @@ func TestPutThatFailsLeavesWhatWasThere(t *testing.T) {
 		want error
 		code space.Code
 	}{
-		"another digest": {t.Context(), Upload{ID: id, MaxBytes: 9, SHA256: sumOf("x")}, parts("y"), nil, space.CodeInvalid},
-		"no digest":      {t.Context(), Upload{ID: id, MaxBytes: 9, SHA256: "x"}, parts("y"), nil, space.CodeInvalid},
-		"too many bytes": {t.Context(), Upload{ID: id, MaxBytes: 3}, parts("1234"), nil, space.CodeTooLarge},
-		"no limit":       {t.Context(), Upload{ID: id}, parts(""), nil, space.CodeInvalid},
-		"no id":          {t.Context(), Upload{ID: "upl_../../x", MaxBytes: 9}, parts(""), nil, space.CodeInvalid},
-		"broken off":     {t.Context(), Upload{ID: id, MaxBytes: 9}, func() ([]byte, bool, error) { return nil, false, broken }, broken, space.CodeInternal},
-		"given up":       {gone, Upload{ID: id, MaxBytes: 9}, parts("1"), context.Canceled, space.CodeInternal},
+		"another digest": {t.Context(), Upload{ID: id, MaxBytes: 9, Project: own, ProjectBytes: 1 << 20, SHA256: sumOf("x")}, parts("y"), nil, space.CodeInvalid},
+		"no digest":      {t.Context(), Upload{ID: id, MaxBytes: 9, Project: own, ProjectBytes: 1 << 20, SHA256: "x"}, parts("y"), nil, space.CodeInvalid},
+		"too many bytes": {t.Context(), Upload{ID: id, MaxBytes: 3, Project: own, ProjectBytes: 1 << 20}, parts("1234"), nil, space.CodeTooLarge},
+		"no limit":       {t.Context(), Upload{ID: id, Project: own, ProjectBytes: 1}, parts(""), nil, space.CodeInvalid},
+		"no project":     {t.Context(), Upload{ID: id, MaxBytes: 9, ProjectBytes: 9}, parts(""), nil, space.CodeInvalid},
+		"no share":       {t.Context(), Upload{ID: id, MaxBytes: 9, Project: own}, parts("1"), nil, space.CodeQuotaExceeded},
+		"no id":          {t.Context(), Upload{ID: "upl_../../x", MaxBytes: 9, Project: own, ProjectBytes: 1 << 20}, parts(""), nil, space.CodeInvalid},
+		"broken off":     {t.Context(), Upload{ID: id, MaxBytes: 9, Project: own, ProjectBytes: 1 << 20}, func() ([]byte, bool, error) { return nil, false, broken }, broken, space.CodeInternal},
+		"given up":       {gone, Upload{ID: id, MaxBytes: 9, Project: own, ProjectBytes: 1 << 20}, parts("1"), context.Canceled, space.CodeInternal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.Put(test.ctx, test.u, test.next)
@@ -153,7 +158,7 @@ func TestOldUploadsGo(t *testing.T) {
 	s := openStore(t, t.TempDir(), func() time.Time { return at })
 	used, unused := space.NewID(space.PrefixUpload), space.NewID(space.PrefixUpload)
 	for _, id := range []string{used, unused} {
-		if _, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 9}, parts("x")); err != nil {
+		if _, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 9, Project: own, ProjectBytes: 1 << 20}, parts("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -184,7 +189,7 @@ func TestUploadsAtTheSameTimeAreBounded(t *testing.T) {
 	defer close(release)
 	for range maxPuts {
 		puts.Go(func() {
-			s.Put(t.Context(), Upload{ID: space.NewID(space.PrefixUpload), MaxBytes: 9}, func() ([]byte, bool, error) {
+			s.Put(t.Context(), Upload{ID: space.NewID(space.PrefixUpload), MaxBytes: 9, Project: own, ProjectBytes: 1 << 20}, func() ([]byte, bool, error) {
 				ready <- struct{}{}
 				<-release
 				return nil, true, nil
@@ -192,7 +197,57 @@ func TestUploadsAtTheSameTimeAreBounded(t *testing.T) {
 		})
 		<-ready
 	}
-	if _, err := s.Put(t.Context(), Upload{ID: space.NewID(space.PrefixUpload), MaxBytes: 9}, parts("")); space.CodeOf(err) != space.CodeUnavailable {
+	if _, err := s.Put(t.Context(), Upload{ID: space.NewID(space.PrefixUpload), MaxBytes: 9, Project: own, ProjectBytes: 1 << 20}, parts("")); space.CodeOf(err) != space.CodeUnavailable {
 		t.Errorf("one more: %v", err)
 	}
+}
+
+// TestProjectsShare: what a project's uploads have together is bounded to the byte, in the next life too. Another project isn't held up by it,
+// what replaces an upload takes the old one's place, and what is swept or breaks off makes room.
+func TestProjectsShare(t *testing.T) {
+	now := time.Now()
+	s := openStore(t, t.TempDir(), func() time.Time { return now })
+	put := func(id, project, content string) error {
+		_, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 100, Project: project, ProjectBytes: 10}, parts(content))
+		return err
+	}
+	fits := func(id, project, content string) {
+		t.Helper()
+		if err := put(id, project, content); err != nil {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	refused := func(id, project, content, taken string) {
+		t.Helper()
+		err := put(id, project, content)
+		if space.CodeOf(err) != space.CodeQuotaExceeded || !strings.Contains(err.Error(), "10 bytes together, and "+taken+" of them") {
+			t.Errorf("%q: %v, want the limit named and that %s bytes are taken", content, err, taken)
+		}
+	}
+	id := func() string { return space.NewID(space.PrefixUpload) }
+	first, other := id(), space.NewID(space.PrefixProject)
+	fits(first, own, "123456")
+	refused(id(), own, "12345", "6")
+	fits(id(), other, "1234567890")
+	fits(first, own, "1234567890")
+	refused(id(), own, "1", "10")
+	s = openStore(t, s.dir, func() time.Time { return now })
+	refused(id(), own, "1", "10")
+	fits(first, own, "12")
+	broken, piece := errors.New("broken off"), "12345678"
+	if _, err := s.Put(t.Context(), Upload{ID: id(), MaxBytes: 100, Project: own, ProjectBytes: 10}, func() ([]byte, bool, error) {
+		if piece == "" {
+			refused(id(), own, "1", "10") // what comes in counts already
+			return nil, false, broken
+		}
+		next := piece
+		piece = ""
+		return []byte(next), false, nil
+	}); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	fits(id(), own, "12345678")
+	now = now.Add(2 * lifetime)
+	s.sweep()
+	fits(id(), own, "1234567890")
 }

@@ -117,6 +117,14 @@ type Project struct {
 	DeletedAt        *time.Time
 }
 
+type ProjectUsage struct {
+	Project     string
+	Sandboxes   int64
+	Vcpus       int64
+	MemoryBytes int64
+	DiskBytes   int64
+}
+
 type Sandbox struct {
 	ID              string
 	Project         string

@@ -36,11 +36,7 @@ func (q *Queries) LockQuota(ctx context.Context, project string) (LockQuotaRow, 
 }
 
 const usage = `-- name: Usage :one
-SELECT count(*)::bigint AS sandboxes,
-    coalesce(sum(vcpus) FILTER (WHERE desired = 'running'), 0)::bigint AS vcpus,
-    coalesce(sum(memory_bytes) FILTER (WHERE desired = 'running'), 0)::bigint AS memory_bytes,
-    coalesce(sum(disk_bytes), 0)::bigint AS disk_bytes
-FROM sandboxes WHERE project = $1 AND desired <> 'deleted' AND deleted_at IS NULL
+SELECT sandboxes, vcpus, memory_bytes, disk_bytes FROM project_usage WHERE project = $1
 `
 
 type UsageRow struct {
@@ -50,7 +46,6 @@ type UsageRow struct {
 	DiskBytes   int64
 }
 
-// What is desired to go counts no more; what is desired to be stopped keeps its place and its disk.
 func (q *Queries) Usage(ctx context.Context, project string) (UsageRow, error) {
 	row := q.db.QueryRow(ctx, usage, project)
 	var i UsageRow

@@ -197,14 +197,7 @@ func (q *Queries) Org(ctx context.Context, id string) (OrgRow, error) {
 const project = `-- name: Project :one
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
     u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
-FROM projects p
-CROSS JOIN LATERAL (
-    SELECT count(*)::bigint AS sandboxes,
-        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
-        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
-        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
-    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
-) u
+FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = $1 AND p.id = $2 AND p.deleted_at IS NULL
 `
 
@@ -268,14 +261,7 @@ func (q *Queries) ProjectNameTaken(ctx context.Context, arg ProjectNameTakenPara
 const projects = `-- name: Projects :many
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
     u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
-FROM projects p
-CROSS JOIN LATERAL (
-    SELECT count(*)::bigint AS sandboxes,
-        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
-        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
-        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
-    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
-) u
+FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = $1 AND p.deleted_at IS NULL
     AND ($2::timestamptz IS NULL OR (p.created_at, p.id) < ($2::timestamptz, $3::text))
 ORDER BY p.created_at DESC, p.id DESC

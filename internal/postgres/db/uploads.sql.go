@@ -114,17 +114,19 @@ func (q *Queries) LockUploads(ctx context.Context, project string) error {
 }
 
 const upload = `-- name: Upload :one
-SELECT id, project, node, token_hash, sha256, expires_at, (expires_at <= now())::boolean AS expired FROM uploads WHERE id = $1
+SELECT u.id, u.project, u.node, u.token_hash, u.sha256, u.expires_at, (u.expires_at <= now())::boolean AS expired, p.quota_disk_bytes
+FROM uploads u JOIN projects p ON p.id = u.project WHERE u.id = $1
 `
 
 type UploadRow struct {
-	ID        string
-	Project   string
-	Node      string
-	TokenHash []byte
-	Sha256    string
-	ExpiresAt time.Time
-	Expired   bool
+	ID             string
+	Project        string
+	Node           string
+	TokenHash      []byte
+	Sha256         string
+	ExpiresAt      time.Time
+	Expired        bool
+	QuotaDiskBytes *int64
 }
 
 func (q *Queries) Upload(ctx context.Context, id string) (UploadRow, error) {
@@ -138,6 +140,7 @@ func (q *Queries) Upload(ctx context.Context, id string) (UploadRow, error) {
 		&i.Sha256,
 		&i.ExpiresAt,
 		&i.Expired,
+		&i.QuotaDiskBytes,
 	)
 	return i, err
 }

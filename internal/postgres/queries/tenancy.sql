@@ -28,28 +28,14 @@ SELECT count(*) FROM projects WHERE org = @org AND deleted_at IS NULL;
 -- name: Project :one
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
     u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
-FROM projects p
-CROSS JOIN LATERAL (
-    SELECT count(*)::bigint AS sandboxes,
-        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
-        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
-        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
-    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
-) u
+FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = @org AND p.id = @id AND p.deleted_at IS NULL;
 
 -- name: Projects :many
 -- Newest first.
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
     u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
-FROM projects p
-CROSS JOIN LATERAL (
-    SELECT count(*)::bigint AS sandboxes,
-        coalesce(sum(s.vcpus) FILTER (WHERE s.desired = 'running'), 0)::bigint AS vcpus,
-        coalesce(sum(s.memory_bytes) FILTER (WHERE s.desired = 'running'), 0)::bigint AS memory_bytes,
-        coalesce(sum(s.disk_bytes), 0)::bigint AS disk_bytes
-    FROM sandboxes s WHERE s.project = p.id AND s.desired <> 'deleted'
-) u
+FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = @org AND p.deleted_at IS NULL
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (p.created_at, p.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
 ORDER BY p.created_at DESC, p.id DESC

@@ -9,7 +9,8 @@ SELECT pg_advisory_xact_lock(hashtextextended('uploads/' || @project::text, 0));
 SELECT count(*) FROM uploads WHERE project = @project AND created_at > now() - @kept::interval;
 
 -- name: Upload :one
-SELECT id, project, node, token_hash, sha256, expires_at, (expires_at <= now())::boolean AS expired FROM uploads WHERE id = @id;
+SELECT u.id, u.project, u.node, u.token_hash, u.sha256, u.expires_at, (u.expires_at <= now())::boolean AS expired, p.quota_disk_bytes
+FROM uploads u JOIN projects p ON p.id = u.project WHERE u.id = @id;
 
 -- name: HoldUploads :many
 -- Keeps a project's uploads from being pruned until the end of the transaction.

@@ -2136,6 +2136,8 @@ type ResolveUploadResponse struct {
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Sha256        string                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"` // in hex; "" to skip
 	MaxBytes      uint64                 `protobuf:"varint,4,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	Project       string                 `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`
+	ProjectBytes  uint64                 `protobuf:"varint,6,opt,name=project_bytes,json=projectBytes,proto3" json:"project_bytes,omitempty"` // that all its uploads may have together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2194,6 +2196,20 @@ func (x *ResolveUploadResponse) GetSha256() string {
 func (x *ResolveUploadResponse) GetMaxBytes() uint64 {
 	if x != nil {
 		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *ResolveUploadResponse) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *ResolveUploadResponse) GetProjectBytes() uint64 {
+	if x != nil {
+		return x.ProjectBytes
 	}
 	return 0
 }
@@ -2354,12 +2370,14 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\asession\x18\x02 \x01(\tR\asession\"D\n" +
 	"\x14ResolveUploadRequest\x12\x16\n" +
 	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"x\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\xb7\x01\n" +
 	"\x15ResolveUploadResponse\x12\x16\n" +
 	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x16\n" +
 	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12\x1b\n" +
-	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes2\xda\x01\n" +
+	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes\x12\x18\n" +
+	"\aproject\x18\x05 \x01(\tR\aproject\x12#\n" +
+	"\rproject_bytes\x18\x06 \x01(\x04R\fprojectBytes2\xda\x01\n" +
 	"\x0eControlService\x12Z\n" +
 	"\vSynchronize\x12$.space.control.v1.SynchronizeRequest\x1a%.space.control.v1.SynchronizeResponse\x12l\n" +
 	"\x11ResolveAttachment\x12*.space.control.v1.ResolveAttachmentRequest\x1a+.space.control.v1.ResolveAttachmentResponse2\xa0\x03\n" +

@@ -86,10 +86,12 @@ func (x *PutRequest) GetEnd() bool {
 
 type Upload struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                              // upl_…
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`                          // each hop compares it with its own name
-	MaxBytes      uint64                 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"` // never 0
-	Sha256        string                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`                      // wanted, in lower-case hex; "" for any
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                          // upl_…
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`                                      // each hop compares it with its own name
+	MaxBytes      uint64                 `protobuf:"varint,3,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`             // never 0
+	Sha256        string                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`                                  // wanted, in lower-case hex; "" for any
+	Project       string                 `protobuf:"bytes,5,opt,name=project,proto3" json:"project,omitempty"`                                // prj_…, whose upload it is
+	ProjectBytes  uint64                 `protobuf:"varint,6,opt,name=project_bytes,json=projectBytes,proto3" json:"project_bytes,omitempty"` // all uploads of the project that are on the node may have together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +152,20 @@ func (x *Upload) GetSha256() string {
 		return x.Sha256
 	}
 	return ""
+}
+
+func (x *Upload) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
+}
+
+func (x *Upload) GetProjectBytes() uint64 {
+	if x != nil {
+		return x.ProjectBytes
+	}
+	return 0
 }
 
 type PutResponse struct {
@@ -213,12 +229,14 @@ const file_upload_v1_upload_proto_rawDesc = "" +
 	"PutRequest\x12/\n" +
 	"\x06upload\x18\x01 \x01(\v2\x17.space.upload.v1.UploadR\x06upload\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\x12\x10\n" +
-	"\x03end\x18\x03 \x01(\bR\x03end\"a\n" +
+	"\x03end\x18\x03 \x01(\bR\x03end\"\xa0\x01\n" +
 	"\x06Upload\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1b\n" +
 	"\tmax_bytes\x18\x03 \x01(\x04R\bmaxBytes\x12\x16\n" +
-	"\x06sha256\x18\x04 \x01(\tR\x06sha256\";\n" +
+	"\x06sha256\x18\x04 \x01(\tR\x06sha256\x12\x18\n" +
+	"\aproject\x18\x05 \x01(\tR\aproject\x12#\n" +
+	"\rproject_bytes\x18\x06 \x01(\x04R\fprojectBytes\";\n" +
 	"\vPutResponse\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12\x16\n" +
 	"\x06sha256\x18\x02 \x01(\tR\x06sha2562S\n" +

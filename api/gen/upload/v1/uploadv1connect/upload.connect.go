@@ -45,7 +45,7 @@ type UploadServiceClient interface {
 	// Put stages an upload whole or not at all: the bytes count when they are durable on the node and their digest is right. Putting an upload
 	// again replaces what was staged before it, unless a build uses it; a Put that breaks off leaves that untouched.
 	// Errors (as Connect errors whose detail is a space.route.v1.Error): invalid_request (field sha256: another digest), too_large (over
-	// max_bytes), conflict (a build uses it), capacity_exhausted, route_stale (another node), unavailable.
+	// max_bytes), quota_exceeded (over project_bytes, or the node's own limit for a project), conflict (a build uses it), capacity_exhausted, route_stale (another node), unavailable.
 	Put(context.Context) *connect.ClientStreamForClient[v1.PutRequest, v1.PutResponse]
 }
 
@@ -84,7 +84,7 @@ type UploadServiceHandler interface {
 	// Put stages an upload whole or not at all: the bytes count when they are durable on the node and their digest is right. Putting an upload
 	// again replaces what was staged before it, unless a build uses it; a Put that breaks off leaves that untouched.
 	// Errors (as Connect errors whose detail is a space.route.v1.Error): invalid_request (field sha256: another digest), too_large (over
-	// max_bytes), conflict (a build uses it), capacity_exhausted, route_stale (another node), unavailable.
+	// max_bytes), quota_exceeded (over project_bytes, or the node's own limit for a project), conflict (a build uses it), capacity_exhausted, route_stale (another node), unavailable.
 	Put(context.Context, *connect.ClientStream[v1.PutRequest]) (*connect.Response[v1.PutResponse], error)
 }
 
