@@ -123,7 +123,7 @@ func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, cha
 	return template.Open(ctx, template.Config{
 		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), LayerBytes: u.Bytes / layersShare,
 		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure, Allowed: c.Allowed,
-		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Memory: meminfo.Read, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Kernel: c.Kernel, Helper: c.Helper, Uploads: h.uploads, Changed: changed,
 	})
 }

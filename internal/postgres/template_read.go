@@ -71,7 +71,7 @@ func (s *Store) BuildOrder(ctx context.Context, template string) (record.BuildOr
 		if err != nil {
 			return missing(err, "template")
 		}
-		out.Shape = shape(r.Vcpus, r.MemoryBytes, r.DiskBytes)
+		out.Project, out.Shape = r.Project, shape(r.Vcpus, r.MemoryBytes, r.DiskBytes)
 		if r.Recipe != nil {
 			out.Build.Source.Recipe = *r.Recipe
 			return nil

@@ -59,7 +59,7 @@ func TestBuildIsOrderedAsItIsAsked(t *testing.T) {
 	if got.State != gen.TemplateStateReady || got.Name != "web" || !got.Current || !cmp.Equal(got.Tags, &[]string{"v1"}) || !strings.Contains(*got.Source, "mini") {
 		t.Errorf("%+v", got)
 	}
-	want := record.BuildOrder{Template: got.Id, Shape: record.Shape{VCPUs: 2, MemoryBytes: 256 << 20, DiskBytes: 64 << 20}, Build: record.Build{
+	want := record.BuildOrder{Template: got.Id, Project: r.me(t).Project.Id, Shape: record.Shape{VCPUs: 2, MemoryBytes: 256 << 20, DiskBytes: 64 << 20}, Build: record.Build{
 		Source: record.Source{Template: base.Id}, StartCommand: "serve", ReadyCheck: "true",
 		Defaults: record.Defaults{Env: map[string]string{"B": "2"}, User: "root", Workdir: "/"},
 		Steps: []record.Step{{Run: "make"}, {Copy: &record.Copy{Upload: upload.Id, To: "/srv", Owner: "app"}}, {Set: &record.Defaults{Env: map[string]string{"A": "1"}}},

@@ -97,7 +97,7 @@ func readDefaults(m *controlv1.Defaults) record.Defaults {
 func writeBuild(b record.BuildOrder) *controlv1.Order {
 	out := &controlv1.EnsureTemplate{
 		Template: b.Template, Recipe: b.Build.Source.Recipe, Shape: writeShape(b.Shape), Source: writeSource(b.Build.Source),
-		StartCommand: b.Build.StartCommand, ReadyCheck: b.Build.ReadyCheck, Defaults: writeDefaults(b.Build.Defaults), NoCache: b.Build.NoCache,
+		Project: b.Project, HadRegistryAuth: b.Build.HadAuth, StartCommand: b.Build.StartCommand, ReadyCheck: b.Build.ReadyCheck, Defaults: writeDefaults(b.Build.Defaults), NoCache: b.Build.NoCache,
 	}
 	if a := b.Auth; a != nil {
 		out.RegistryAuth = &controlv1.RegistryAuth{Username: a.Username, Password: a.Password, Token: a.Token}

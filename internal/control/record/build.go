@@ -11,11 +11,13 @@ type Build struct {
 	ReadyCheck   string   `json:"ready_check,omitempty"`   // must exit with 0 before the snapshot is taken
 	Defaults     Defaults `json:"defaults,omitzero"`       // above what the source says
 	NoCache      bool     `json:"no_cache,omitempty"`
+	HadAuth      bool     `json:"had_auth,omitempty"` // whether it began with a RegistryAuth; not part of the hash
 }
 
 // BuildOrder is what a node needs to know to build a template.
 type BuildOrder struct {
 	Template string // tpl_…
+	Project  string
 	Shape    Shape
 	Build    Build
 	Auth     *RegistryAuth // for the registry of its image; nil: none

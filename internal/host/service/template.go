@@ -59,7 +59,7 @@ func (h *Host) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.Ac
 func templateOrder(o *controlv1.EnsureTemplate) template.Order {
 	s := o.GetSource()
 	out := template.Order{
-		Template: o.GetTemplate(), Recipe: o.GetRecipe(), Image: s.GetImage(), Archive: s.GetArchive(), Rootfs: s.GetRootfs(), Base: s.GetTemplate(),
+		Template: o.GetTemplate(), Project: o.GetProject(), HadLogin: o.GetHadRegistryAuth(), Recipe: o.GetRecipe(), Image: s.GetImage(), Archive: s.GetArchive(), Rootfs: s.GetRootfs(), Base: s.GetTemplate(),
 		Start: o.GetStartCommand(), Ready: o.GetReadyCheck(), Defaults: defaults(o.GetDefaults()), Size: size(o.GetShape()), NoCache: o.GetNoCache(),
 	}
 	if d := s.GetDebian(); d != nil {

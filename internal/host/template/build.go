@@ -14,7 +14,7 @@ import (
 // builder makes one template, or a snapshot of one.
 type builder struct {
 	cfg       *Config
-	layers    layers
+	layers    *layers
 	order     Order
 	size      rootfs.Size
 	secondary bool   // it's a snapshot of another shape than the template's own

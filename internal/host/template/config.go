@@ -5,6 +5,7 @@ import (
 
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
@@ -22,6 +23,7 @@ type Config struct {
 	Volume     Volume
 	Clone      func(from, to string, uid int) error // makes a file that shares the other's content
 	Room       func() error                         // says why there is no room for another template; a *space.Error
+	Memory     func() (meminfo.Facts, error)        // of this machine
 	Driver     vmm.Driver
 	Enclosures Enclosures
 	UIDs       *uids.Pool
@@ -29,6 +31,12 @@ type Config struct {
 	Helper     rootfs.Helper
 	Uploads    Uploads
 	Changed    func() // called after a report has changed; it mustn't block
+}
+
+// fits tells whether machines with so much memory fit beside what runs, with some to spare.
+func (c Config) fits(memory int64) bool {
+	f, err := c.Memory()
+	return err == nil && f.Available-f.Total/memoryShare >= memory
 }
 
 // Enclosures makes what machines run in.

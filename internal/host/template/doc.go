@@ -12,7 +12,8 @@
 //  6. the directory, a btrfs subvolume, becomes read-only and gets its name
 //
 // So a template with a name is whole, and a build that died is a directory without one, which the next Open removes. A template is never changed.
-// Machines that were loaded from it have clones of their own. One build is at work at a time; others wait.
+// Machines that were loaded from it have clones of their own. A few builds are at work at a time, fewer of one project, one of a template;
+// others wait.
 //
 // # Layers
 //

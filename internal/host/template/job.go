@@ -10,9 +10,19 @@ import (
 
 // job is a build that waits or is at work.
 type job struct {
-	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when it's over
+	template string
+	project  string        // "" for what nobody's waiting for: see background
+	memory   int64         // of its machine, in bytes
+	turn     chan struct{} // closed when its turn has come
+	cancel   context.CancelCauseFunc
+	done     chan struct{} // closed when it's over
 }
+
+// waiting is the progress of a build before its turn.
+const waiting = "waiting for its turn"
+
+// background is the project of what the node does for itself: snapshots that are made anew, or of other shapes.
+const background = ""
 
 // errRemoved ends the build of a template that isn't wanted any more; errClosed ends all of them.
 var (
@@ -21,26 +31,26 @@ var (
 	errTooLong = space.Errorf(space.CodeTimeout, "the build didn't end within %s", buildTimeout)
 )
 
-// begin begins a build. mu is held.
-func (s *Store) begin(e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
-	e.State, e.Err, e.FailedStep, e.Progress = Building, nil, 0, "waiting for its turn"
-	e.job = s.start(func(ctx context.Context) { s.build(ctx, e, size, how) })
+// begin begins a build for a project. mu is held.
+func (s *Store) begin(e *entry, project string, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
+	e.State, e.Err, e.FailedStep, e.Progress = Building, nil, 0, waiting
+	e.job = s.start(e.Template, project, size, func(ctx context.Context) { s.build(ctx, e, size, how) })
 	s.cfg.Changed()
 }
 
 // start starts a job, which gets its turn before it's called. mu is held.
-func (s *Store) start(work func(context.Context)) *job {
+func (s *Store) start(template, project string, size rootfs.Size, work func(context.Context)) *job {
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	j := &job{cancel: cancel, done: make(chan struct{})}
+	j := &job{
+		template: template, project: project, memory: size.MemoryBytes, turn: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
+	}
 	s.builds.Go(func() {
 		defer close(j.done)
 		defer cancel(nil)
-		select {
-		case s.turn <- struct{}{}:
-			defer func() { <-s.turn }()
-		case <-ctx.Done():
+		if s.turns.take(ctx, j) != nil {
 			return
 		}
+		defer s.turns.give(j)
 		limited, stop := context.WithTimeoutCause(ctx, buildTimeout, errTooLong)
 		defer stop()
 		work(limited)
@@ -51,6 +61,7 @@ func (s *Store) start(work func(context.Context)) *job {
 // build builds, and notes what became of it.
 func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
 	b := s.builder(e, size)
+	b.now("beginning")
 	made, err := how(b, ctx)
 	if err == nil {
 		s.share(made)
@@ -88,7 +99,7 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 // builder returns what makes a template.
 func (s *Store) builder(e *entry, size rootfs.Size) *builder {
 	return &builder{
-		cfg: &s.cfg, layers: layers{dir: s.cfg.Layers, limit: s.cfg.LayerBytes, clone: s.cfg.Clone}, order: e.order, size: size,
+		cfg: &s.cfg, layers: s.layers, order: e.order, size: size,
 		dir: s.newDir(e.Template) + buildSuffix, borrow: s.borrowBase,
 		log: func(step int, text string) { s.update(func() { e.log.add(step, text) }, s.tellSoon) },
 		now: func(line string) {

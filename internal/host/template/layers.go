@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,8 +19,9 @@ import (
 )
 
 // layers keeps the disks that steps began with, by the keys of all that went into them. They share their blocks with each other and with
-// templates; when there are too many, those go that were used longest ago. Whoever builds uses them, one at a time.
+// templates; when there are too many, those go that were used longest ago.
 type layers struct {
+	mu    sync.Mutex // held by who keeps a layer, or takes one
 	dir   string
 	limit int64 // bytes of all disks, shared blocks counted for each
 	clone func(from, to string, uid int) error
@@ -36,8 +38,18 @@ const (
 	maxLayer  = 1 << 20 // bytes of its record
 )
 
-// find returns a layer and its disk.
-func (l layers) find(key string) (layer, string, bool) {
+func newLayers(c Config) *layers { return &layers{dir: c.Layers, limit: c.LayerBytes, clone: c.Clone} }
+
+// take clones a layer's disk to a path, if there is one.
+func (l *layers) take(key, path string) (layer, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, disk, ok := l.find(key)
+	return r, ok && l.clone(disk, path, 0) == nil
+}
+
+// find returns a layer and its disk. mu is held.
+func (l *layers) find(key string) (layer, string, bool) {
 	dir := filepath.Join(l.dir, key)
 	var r layer
 	if err := durable.ReadJSON(filepath.Join(dir, layerName), maxLayer, &r); err != nil || r.Key != key {
@@ -49,7 +61,9 @@ func (l layers) find(key string) (layer, string, bool) {
 }
 
 // put keeps a clone of a disk as a layer, and takes the place of one that's there. The disk isn't being written.
-func (l layers) put(r layer, disk string) error {
+func (l *layers) put(r layer, disk string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	final := filepath.Join(l.dir, r.Key)
 	dir := final + buildSuffix
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil {
@@ -69,7 +83,7 @@ func (l layers) put(r layer, disk string) error {
 	return l.shrink(l.limit, r.Key)
 }
 
-func (l layers) fill(dir string, r layer, disk string) error {
+func (l *layers) fill(dir string, r layer, disk string) error {
 	path := filepath.Join(dir, rootfs.DiskName)
 	if err := l.clone(disk, path, 0); err != nil {
 		return err
@@ -92,8 +106,8 @@ type kept struct {
 	used  time.Time
 }
 
-// shrink removes layers until they take no more than a limit. One stays.
-func (l layers) shrink(limit int64, stay string) error {
+// shrink removes layers until they take no more than a limit. One stays. mu is held.
+func (l *layers) shrink(limit int64, stay string) error {
 	all, total, err := l.all()
 	if err != nil {
 		return err
@@ -115,7 +129,7 @@ func (l layers) shrink(limit int64, stay string) error {
 }
 
 // all returns all layers, those first that were used longest ago, and removes what isn't one.
-func (l layers) all() (out []kept, total int64, err error) {
+func (l *layers) all() (out []kept, total int64, err error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, 0, fmt.Errorf("look at the layers: %w", err)

@@ -11,12 +11,12 @@ import (
 	"github.com/space-platform/space/internal/host/image"
 )
 
-// newLayers holds at most three of the disks that putLayer makes.
-func newLayers(t *testing.T) layers {
-	return layers{dir: t.TempDir(), limit: 3 * 64 << 10, clone: copyFile}
+// fewLayers holds at most three of the disks that putLayer makes.
+func fewLayers(t *testing.T) *layers {
+	return &layers{dir: t.TempDir(), limit: 3 * 64 << 10, clone: copyFile}
 }
 
-func putLayer(t *testing.T, l layers, key string, age time.Duration) {
+func putLayer(t *testing.T, l *layers, key string, age time.Duration) {
 	t.Helper()
 	disk := filepath.Join(t.TempDir(), "disk")
 	if err := os.WriteFile(disk, []byte(strings.Repeat(key, 64<<10/len(key))), 0o600); err != nil {
@@ -31,7 +31,7 @@ func putLayer(t *testing.T, l layers, key string, age time.Duration) {
 	}
 }
 
-func (l layers) keys(t *testing.T) []string {
+func (l *layers) keys(t *testing.T) []string {
 	t.Helper()
 	all, _, err := l.all()
 	if err != nil {
@@ -46,7 +46,7 @@ func (l layers) keys(t *testing.T) []string {
 }
 
 func TestLayersThatWereUsedLongestAgoGo(t *testing.T) {
-	l := newLayers(t)
+	l := fewLayers(t)
 	for n, key := range []string{"a", "b", "c"} {
 		putLayer(t, l, key, time.Duration(3-n)*time.Hour)
 	}
@@ -64,7 +64,7 @@ func TestLayersThatWereUsedLongestAgoGo(t *testing.T) {
 }
 
 func TestLayerLargerThanTheLimitStaysForItsBuild(t *testing.T) {
-	l := newLayers(t)
+	l := fewLayers(t)
 	l.limit = 1
 	for _, key := range []string{"a", "b"} {
 		putLayer(t, l, key, 0)
@@ -75,7 +75,7 @@ func TestLayerLargerThanTheLimitStaysForItsBuild(t *testing.T) {
 }
 
 func TestUnfinishedLayersAreRemoved(t *testing.T) {
-	l := newLayers(t)
+	l := fewLayers(t)
 	putLayer(t, l, "a", 0)
 	for _, name := range []string{"b" + buildSuffix, "nothing-in-it"} {
 		if err := os.Mkdir(filepath.Join(l.dir, name), 0o700); err != nil {
@@ -91,7 +91,7 @@ func TestUnfinishedLayersAreRemoved(t *testing.T) {
 	if got := l.keys(t); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("kept are %v", got)
 	}
-	if _, _, ok := (layers{dir: filepath.Join(l.dir, "none")}).find("a"); ok {
+	if _, _, ok := (&layers{dir: filepath.Join(l.dir, "none")}).find("a"); ok {
 		t.Error("found in no directory")
 	}
 }

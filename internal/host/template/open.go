@@ -22,7 +22,7 @@ func Open(_ context.Context, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("open the templates: %w", err)
 		}
 	}
-	s := &Store{cfg: cfg, templates: map[string]*entry{}, turn: make(chan struct{}, maxBuilds)}
+	s := &Store{cfg: cfg, templates: map[string]*entry{}, layers: newLayers(cfg), turns: turns{fits: cfg.fits}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open the templates: %w", err)
@@ -140,7 +140,7 @@ func (s *Store) renew(e *entry) {
 	if err != nil || from.checkFile(diskName) == nil && from.m.Sources.Recipe == sourcesOf(&s.cfg, e.order).Recipe {
 		size, how = from.m.Size, func(b *builder, ctx context.Context) (*base, error) { return b.again(ctx, from) }
 	}
-	s.begin(e, size, how)
+	s.begin(e, background, size, how)
 }
 
 // loadable tells whether machines can still be loaded from a snapshot although it isn't what would be made today. mu is held.

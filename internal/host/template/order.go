@@ -15,7 +15,8 @@ import (
 
 // Order says what a template is made of. It has exactly one source.
 type Order struct {
-	Template string `json:"template"` // tpl_…
+	Template string `json:"template"`          // tpl_…
+	Project  string `json:"project,omitempty"` // whose it is
 
 	Recipe  string         `json:"recipe,omitempty"` // base, mini
 	Debian  *rootfs.Debian `json:"debian,omitempty"`
@@ -31,7 +32,8 @@ type Order struct {
 	Size     rootfs.Size `json:"size"`            // 0: what the source has
 	NoCache  bool        `json:"no_cache,omitempty"`
 
-	Login *image.Login `json:"-"` // for the image's registry, while it's being built; it's never on file
+	Login    *image.Login `json:"-"`                   // for the image's registry, while it's being built; it's never on file
+	HadLogin bool         `json:"had_login,omitempty"` // whether there was one when it was ordered first
 }
 
 // Step is one layer above the source. One of its fields is set.

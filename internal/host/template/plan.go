@@ -76,7 +76,7 @@ func (b *builder) resume(plan []planned) (first int) {
 		if !plan[n].disk {
 			continue
 		}
-		if kept, disk, ok := b.layers.find(plan[n].key); ok && b.cfg.Clone(disk, b.disk(), 0) == nil {
+		if kept, ok := b.layers.take(plan[n].key, b.disk()); ok {
 			b.config = kept.Config
 			return n + 1
 		}

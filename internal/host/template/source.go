@@ -64,11 +64,21 @@ func (b *builder) pin(ctx context.Context) error {
 	b.said("looking for the image " + b.order.Image)
 	r, err := b.cfg.Helper.Resolve(ctx, b.helperOrder())
 	if err != nil {
-		return b.blame(err)
+		return b.withoutLogin(b.blame(err))
 	}
 	b.order.Image = r.Reference
 	b.said("it is " + r.Reference)
 	return nil
+}
+
+// withoutLogin says why a registry refuses what it gave to the first build.
+func (b *builder) withoutLogin(err error) error {
+	var e *space.Error
+	if !b.order.HadLogin || b.order.Login != nil || !errors.As(err, &e) || e.Code != space.CodeInvalid {
+		return err
+	}
+	return space.FieldErrorf("registry_auth", "the image is needed once more, and the login that it was built with is kept only until a build has ended: "+
+		"build the template anew with a login (%s)", e.Message)
 }
 
 // helperOrder is what the helper is told.

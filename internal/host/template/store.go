@@ -14,8 +14,8 @@ import (
 // The limits of a store.
 const (
 	maxTemplates = 200
-	maxBuilds    = 1                      // at the same time; others wait
-	maxQueue     = 50                     // builds that wait
+	maxQueue     = 150                    // builds that wait or are at work
+	maxOwnQueue  = 50                     // of one project
 	maxProgress  = 1 << 10                // bytes of a progress line
 	buildTimeout = 30 * time.Minute       // of one build, from its turn on
 	logPause     = 300 * time.Millisecond // in which lines gather before anybody is told
@@ -37,7 +37,8 @@ type Store struct {
 	ctx    context.Context // ends all builds
 	cancel context.CancelCauseFunc
 	builds sync.WaitGroup
-	turn   chan struct{} // held by those that build
+	turns  turns
+	layers *layers
 
 	mu          sync.Mutex // guards what follows
 	templates   map[string]*entry
@@ -85,25 +86,30 @@ func (s *Store) Ensure(o Order) error {
 	if ok && old.State != Failed {
 		return nil
 	}
-	if err := s.admit(ok); err != nil {
+	if err := s.admit(o.Project, ok); err != nil {
 		return err
 	}
 	if ok && old.base != nil {
+		old.order.Login = o.Login
 		s.renew(old)
 		return nil
 	}
 	e := &entry{order: o, shapes: map[rootfs.Size]*shape{}, Report: Report{Template: o.Template}}
 	s.templates[o.Template] = e
-	s.begin(e, size, (*builder).build)
+	s.begin(e, o.Project, size, (*builder).build)
 	return nil
 }
 
 // admit says why a build can't begin. mu is held.
-func (s *Store) admit(known bool) error {
-	queue := 0
+func (s *Store) admit(project string, known bool) error {
+	queue, own := 0, 0
 	for _, e := range s.templates {
-		if e.job != nil {
-			queue++
+		if e.job == nil {
+			continue
+		}
+		queue++
+		if e.job.project == project {
+			own++
 		}
 	}
 	switch {
@@ -111,6 +117,8 @@ func (s *Store) admit(known bool) error {
 		return errClosed
 	case !known && len(s.templates) >= maxTemplates:
 		return space.Errorf(space.CodeCapacity, "the node has %d templates, which is its limit", maxTemplates)
+	case own >= maxOwnQueue:
+		return space.Errorf(space.CodeCapacity, "%d templates of the project are being built or wait for it, which is the limit: try again when one is ready", maxOwnQueue)
 	case queue >= maxQueue:
 		return space.Errorf(space.CodeCapacity, "%d templates are being built or wait for it, which is the limit", maxQueue)
 	}

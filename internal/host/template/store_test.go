@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +17,10 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
@@ -34,10 +39,11 @@ var endless = rootfs.Helper{Program: []string{"/bin/sh", "-c", "exec sleep 600"}
 
 // rig is a host on which nothing boots: what a build can do right is proved with real machines.
 type rig struct {
-	t       *testing.T
-	dir     string
-	version string
-	kernel  string // digest
+	t        *testing.T
+	dir      string
+	version  string
+	kernel   string   // digest
+	insecure []string // registries
 
 	mu      sync.Mutex
 	homes   map[string]bool
@@ -52,8 +58,8 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open(helper rootfs.Helper) *Store {
 	r.t.Helper()
 	s, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"),
-		Volume: directories{}, Clone: copyFile, Room: func() error { return nil }, Uploads: noUploads{},
+		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"), Insecure: r.insecure,
+		Volume: directories{}, Clone: copyFile, Room: func() error { return nil }, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 8 << 30}, nil }, Uploads: noUploads{},
 		Driver: r, Enclosures: r, UIDs: uids.New(5000, 5000), Kernel: kernel.Files{Digest: r.kernel}, Helper: helper,
 		Changed: func() {
 			select {
@@ -380,13 +386,65 @@ func TestWrongOrdersNameTheirField(t *testing.T) {
 
 func TestTheQueueIsBounded(t *testing.T) {
 	s := newRig(t).open(endless)
-	for range maxQueue {
-		if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); err != nil {
+	ensure := func(project string) error {
+		o := mini(space.NewID(space.PrefixTemplate))
+		o.Project = project
+		return s.Ensure(o)
+	}
+	for range maxOwnQueue {
+		if err := ensure("one"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); space.CodeOf(err) != space.CodeCapacity {
+	if err := ensure("one"); space.CodeOf(err) != space.CodeCapacity {
+		t.Errorf("one more of the project: %v", err)
+	}
+	for n := range maxQueue - maxOwnQueue {
+		if err := ensure(strconv.Itoa(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ensure("another"); space.CodeOf(err) != space.CodeCapacity {
 		t.Errorf("one more: %v", err)
+	}
+}
+
+// TestProjectHoldsUpNoOther has a project order more builds than can be at work, none of which ends, and then another one.
+func TestProjectHoldsUpNoOther(t *testing.T) {
+	r := newRig(t)
+	s := r.open(endless)
+	var last string
+	for _, project := range []string{"one", "one", "one", "one", "other"} {
+		o := mini(space.NewID(space.PrefixTemplate))
+		o.Project, last = project, o.Template
+		if err := s.Ensure(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	atWork := func() (n int, other bool) {
+		for _, x := range s.Reports() {
+			if x.Progress != waiting {
+				n++
+				other = other || x.Template == last
+			}
+		}
+		return n, other
+	}
+	for deadline := time.After(20 * time.Second); ; {
+		if n, other := atWork(); n == maxBuilds && other {
+			break
+		}
+		select {
+		case <-r.changed:
+		case <-deadline:
+			t.Fatalf("the templates are %+v", s.Reports())
+		}
+	}
+	if err := s.Remove(last); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := atWork(); n != maxProjectBuilds {
+		t.Errorf("%d builds of the project are at work, want %d", n, maxProjectBuilds)
 	}
 }
 
@@ -420,5 +478,33 @@ func TestFailedStepIsNamed(t *testing.T) {
 	}
 	if failed := r.await(s, Failed); failed.FailedStep != 3 || space.CodeOf(failed.Err) != space.CodeNotFound {
 		t.Errorf("step %d failed: %v", failed.FailedStep, failed.Err)
+	}
+}
+
+// TestLostLoginIsSaid has a template of a private image built once more, when nobody has its login any more.
+func TestLostLoginIsSaid(t *testing.T) {
+	private := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="images"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	t.Cleanup(private.Close)
+	r := newRig(t)
+	host := strings.TrimPrefix(private.URL, "http://")
+	r.insecure = []string{host}
+	s := r.open(rootfs.Self())
+	o := Order{Template: space.NewID(space.PrefixTemplate), Image: host + "/private/image:1", HadLogin: true}
+	if err := s.Ensure(o); err != nil {
+		t.Fatal(err)
+	}
+	var e *space.Error
+	if got := r.await(s, Failed).Err; !errors.As(got, &e) || e.Field != "registry_auth" || !strings.Contains(e.Message, "with a login") {
+		t.Errorf("it failed with %v", got)
+	}
+	o.Login = &image.Login{Username: "robot", Password: "wrong"}
+	if err := s.Ensure(o); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.await(s, Failed).Err; !errors.As(got, &e) || e.Field != "image" {
+		t.Errorf("with a login it failed with %v", got)
 	}
 }

@@ -529,10 +529,11 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 }
 
 const templateBuild = `-- name: TemplateBuild :one
-SELECT recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
+SELECT project, recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = $1 AND superseded_at IS NULL AND deleted_at IS NULL
 `
 
 type TemplateBuildRow struct {
+	Project            string
 	Recipe             *string
 	BuildSealed        []byte
 	RegistryAuthSealed []byte
@@ -545,6 +546,7 @@ func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRo
 	row := q.db.QueryRow(ctx, templateBuild, id)
 	var i TemplateBuildRow
 	err := row.Scan(
+		&i.Project,
 		&i.Recipe,
 		&i.BuildSealed,
 		&i.RegistryAuthSealed,

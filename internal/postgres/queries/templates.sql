@@ -115,7 +115,7 @@ DELETE FROM template_aliases a USING templates d WHERE d.id = @template AND a.pr
 DELETE FROM template_tags WHERE template = @template;
 
 -- name: TemplateBuild :one
-SELECT recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = @id AND superseded_at IS NULL AND deleted_at IS NULL;
+SELECT project, recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes, disk_bytes FROM templates WHERE id = @id AND superseded_at IS NULL AND deleted_at IS NULL;
 
 -- name: DropRegistryAuth :exec
 -- The build has ended.

@@ -1045,9 +1045,12 @@ type EnsureTemplate struct {
 	Defaults     *Defaults              `protobuf:"bytes,8,opt,name=defaults,proto3" json:"defaults,omitempty"` // above what the image says
 	NoCache      bool                   `protobuf:"varint,9,opt,name=no_cache,json=noCache,proto3" json:"no_cache,omitempty"`
 	// A login for the image's registry. It's kept nowhere on the node but in memory, for the time of the build.
-	RegistryAuth  *RegistryAuth `protobuf:"bytes,10,opt,name=registry_auth,json=registryAuth,proto3" json:"registry_auth,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RegistryAuth *RegistryAuth `protobuf:"bytes,10,opt,name=registry_auth,json=registryAuth,proto3" json:"registry_auth,omitempty"`
+	// Whether the first build had a login, which is dropped when that has ended: a later one is told why it fails.
+	HadRegistryAuth bool   `protobuf:"varint,11,opt,name=had_registry_auth,json=hadRegistryAuth,proto3" json:"had_registry_auth,omitempty"`
+	Project         string `protobuf:"bytes,12,opt,name=project,proto3" json:"project,omitempty"` // whose it is: projects take turns
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *EnsureTemplate) Reset() {
@@ -1148,6 +1151,20 @@ func (x *EnsureTemplate) GetRegistryAuth() *RegistryAuth {
 		return x.RegistryAuth
 	}
 	return nil
+}
+
+func (x *EnsureTemplate) GetHadRegistryAuth() bool {
+	if x != nil {
+		return x.HadRegistryAuth
+	}
+	return false
+}
+
+func (x *EnsureTemplate) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
 }
 
 // RegistryAuth is a name with its password, or a token that the registry takes as it is.
@@ -2297,7 +2314,7 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x0fRemoveExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\",\n" +
 	"\x0eRemoveTemplate\x12\x1a\n" +
-	"\btemplate\x18\x01 \x01(\tR\btemplate\"\xb1\x03\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\"\xf7\x03\n" +
 	"\x0eEnsureTemplate\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x16\n" +
 	"\x06recipe\x18\x02 \x01(\tR\x06recipe\x12-\n" +
@@ -2310,7 +2327,9 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\bdefaults\x18\b \x01(\v2\x1a.space.control.v1.DefaultsR\bdefaults\x12\x19\n" +
 	"\bno_cache\x18\t \x01(\bR\anoCache\x12C\n" +
 	"\rregistry_auth\x18\n" +
-	" \x01(\v2\x1e.space.control.v1.RegistryAuthR\fregistryAuth\"\\\n" +
+	" \x01(\v2\x1e.space.control.v1.RegistryAuthR\fregistryAuth\x12*\n" +
+	"\x11had_registry_auth\x18\v \x01(\bR\x0fhadRegistryAuth\x12\x18\n" +
+	"\aproject\x18\f \x01(\tR\aproject\"\\\n" +
 	"\fRegistryAuth\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername\x12\x1a\n" +
 	"\bpassword\x18\x02 \x01(\tR\bpassword\x12\x14\n" +
