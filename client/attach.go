@@ -21,10 +21,26 @@ const (
 	attachErrorMax = 64 << 10         // of a refusal's body
 )
 
+// AttachOption changes with what an attach begins.
+type AttachOption func(*position)
+
+// FromOffset leaves out the first bytes of a session's output, stdout and stderr together: an Event's Offset is where another attach goes on
+// after it. Beyond 0 the started event is left out, too. An offset beyond the end is refused.
+func FromOffset(offset int64) AttachOption {
+	return func(p *position) { p.at, p.started = offset, offset > 0 }
+}
+
+func begin(options []AttachOption) (p position) {
+	for _, o := range options {
+		o(&p)
+	}
+	return p
+}
+
 // Attach starts a session, or joins it, and returns its events from the beginning until it has ended: the last one is an exit or a lost.
 // A dropped connection is taken up again where it was, with no byte lost or repeated, and a token that is no longer valid is replaced; what
 // can't be mended is yielded as an error, which ends the events. Leaving the loop detaches and harms nothing.
-func (c *Client) Attach(ctx context.Context, s Session, a Attachment) iter.Seq2[Event, error] {
+func (c *Client) Attach(ctx context.Context, s Session, a Attachment, options ...AttachOption) iter.Seq2[Event, error] {
 	renew := func(ctx context.Context) error {
 		another, err := c.CreateAttachment(ctx, s.Sandbox, s.Id)
 		if err == nil {
@@ -33,16 +49,16 @@ func (c *Client) Attach(ctx context.Context, s Session, a Attachment) iter.Seq2[
 		return err
 	}
 	to := func(context.Context) (address, token string, err error) { return a.Url, a.Token, nil }
-	return follower{http: c.http, session: s.Id, to: to, renew: renew}.events(ctx)
+	return follower{http: c.http, session: s.Id, to: to, renew: renew, log: begin(options)}.events(ctx)
 }
 
 // Attach does what Client.Attach does, with the token of the sandbox. One that was given to NewPlane isn't replaced.
-func (p *Plane) Attach(ctx context.Context, session string) iter.Seq2[Event, error] {
+func (p *Plane) Attach(ctx context.Context, session string, options ...AttachOption) iter.Seq2[Event, error] {
 	to := func(ctx context.Context) (address, token string, err error) {
 		token, err = p.pass.show(ctx)
 		return p.address + "/sessions/" + url.PathEscape(session) + "/attach", token, err
 	}
-	return follower{http: p.http, session: session, to: to, renew: p.pass.renewal()}.events(ctx)
+	return follower{http: p.http, session: session, to: to, renew: p.pass.renewal(), log: begin(options)}.events(ctx)
 }
 
 // follower reads one session over as many connections as it takes.
@@ -54,7 +70,7 @@ type follower struct {
 	log     position
 }
 
-// events are the session's, from the beginning.
+// events are the session's, from its position on.
 func (f follower) events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := f // each reading is its own

@@ -24,6 +24,7 @@ func (p *position) advance(e Event) (out Event, fresh bool, err error) {
 		if e.From > p.at {
 			return e, false, fmt.Errorf("bytes %d to %d are missing before a gap", p.at, e.From)
 		}
+		e.From = p.at
 	case EventStdout, EventStderr:
 		begin := e.Offset - int64(len(e.Data))
 		if begin > p.at {

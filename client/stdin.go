@@ -46,6 +46,15 @@ func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r i
 	return box.base, err
 }
 
+// StdinReceived returns how much of its whole standard input a session has: the offset from which SendStdin goes on after somebody else.
+func (p *Plane) StdinReceived(ctx context.Context, session string) (int64, error) {
+	got, err := p.stdin(ctx, session, 0, nil, false)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the input of session %s: %w", session, err)
+	}
+	return got, nil
+}
+
 // outbox is what was read and isn't known to have arrived.
 type outbox struct {
 	mu      sync.Mutex
@@ -232,18 +241,20 @@ func (s *stdinSender) request(ctx context.Context) error {
 
 // post sends a body and notes how much the session has then.
 func (s *stdinSender) post(ctx context.Context, offset int64, body io.Reader, last bool) error {
+	received, err := s.plane.stdin(ctx, s.session, offset, body, last)
+	if err != nil {
+		return err
+	}
+	return s.box.received(received)
+}
+
+// stdin sends what follows an offset and returns how much the session has then.
+func (p *Plane) stdin(ctx context.Context, session string, offset int64, body io.Reader, last bool) (received int64, err error) {
 	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
 	if last {
 		query.Set("close", "true")
 	}
-	resp, err := s.plane.do(ctx, call{method: http.MethodPost, path: "/sessions/" + url.PathEscape(s.session) + "/stdin", query: query,
-		header: http.Header{"Content-Type": {"application/octet-stream"}}, body: body})
-	if err != nil {
-		return err
-	}
-	got, err := decode[gen.StdinReceived](resp, nil)
-	if err != nil {
-		return err
-	}
-	return s.box.received(got.Received)
+	got, err := decode[gen.StdinReceived](p.do(ctx, call{method: http.MethodPost, path: "/sessions/" + url.PathEscape(session) + "/stdin", query: query,
+		header: http.Header{"Content-Type": {"application/octet-stream"}}, body: body}))
+	return got.Received, err
 }

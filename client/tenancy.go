@@ -26,6 +26,23 @@ type (
 // Me returns who the client's key is and what it may do.
 func (c *Client) Me(ctx context.Context) (Me, error) { return decode[Me](c.api.GetMe(ctx)) }
 
+// RolePermissions is a role with what it may do, such as sandboxes:write.
+type RolePermissions struct {
+	Role        Role     `json:"role"`
+	Permissions []string `json:"permissions"`
+}
+
+// ListRoles returns the roles of users and keys.
+func (c *Client) ListRoles(ctx context.Context) ([]RolePermissions, error) {
+	p, err := decode[struct {
+		Items []RolePermissions `json:"items"`
+	}](c.api.ListRoles(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("list roles: %w", err)
+	}
+	return p.Items, nil
+}
+
 // ListKeys returns the keys that the caller may see, newest first, without their secrets.
 func (c *Client) ListKeys(ctx context.Context) iter.Seq2[Key, error] {
 	return pages(func(cursor *string) (*http.Response, error) {

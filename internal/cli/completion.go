@@ -154,6 +154,16 @@ func liveSessions(ctx context.Context, c *client.Client, before []string) iter.S
 	})
 }
 
+// sessions are those of the sandbox that stands before them, newest first, also those that have ended.
+func sessions(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+	return each(c.ListSessions(ctx, before[0]), func(s client.Session) cobra.Completion {
+		return cobra.CompletionWithDesc(s.Id, strings.Join(deref(s.Argv), " "))
+	})
+}
+
+// deref is what may be absent, or its zero value.
+func deref[T any](p *T) (out T) { return *cmp.Or(p, &out) }
+
 // tokens are those of the sandbox that stands before them.
 func tokens(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
 	list, err := c.ListSandboxTokens(ctx, before[0])
@@ -211,18 +221,28 @@ var roleNames = []string{"owner", "admin", "developer", "viewer"}
 
 // completesPlaces completes the two places of cp: local files by the shell itself, sandboxes, and files in them.
 func (n *connection) completesPlaces(cmd *cobra.Command, before []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	switch sandbox, file, there := remote(begun); {
+	_, _, there := remote(begun)
+	switch {
 	case len(before) > 1:
 		return nil, cobra.ShellCompDirectiveNoFileComp
-	case there:
-		return n.candidates(cmd.Context(), filesIn(sandbox, file), before, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-	case !strings.HasPrefix(begun, sandboxPrefix) && !strings.HasPrefix(sandboxPrefix, begun):
+	case !there && !strings.HasPrefix(begun, sandboxPrefix) && !strings.HasPrefix(sandboxPrefix, begun):
 		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return n.completesPlace(cmd, nil, begun)
+}
+
+// completesPlace completes a sandbox and a file in it.
+func (n *connection) completesPlace(cmd *cobra.Command, before []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	switch sandbox, file, there := remote(begun); {
+	case len(before) > 0:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case there:
+		return n.candidates(cmd.Context(), filesIn(sandbox, file), nil, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	colon := func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
 		return each(c.ListSandboxes(ctx, client.SandboxFilter{}), func(s client.Sandbox) cobra.Completion { return cobra.CompletionWithDesc(s.Id+":", s.Template) })
 	}
-	return n.candidates(cmd.Context(), colon, before, begun), cobra.ShellCompDirectiveNoSpace
+	return n.candidates(cmd.Context(), colon, nil, begun), cobra.ShellCompDirectiveNoSpace
 }
 
 // filesIn are the entries of the directory in which a path of a sandbox is being written.

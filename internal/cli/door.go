@@ -35,7 +35,8 @@ func (n *connection) tokenFlags(c *cobra.Command) {
 // door is how a command gets into one sandbox: with an API key, or with a token of the sandbox alone.
 type door struct {
 	create func(context.Context, client.SessionCreate) (client.SessionCreated, error)
-	attach func(context.Context, client.SessionCreated) iter.Seq2[client.Event, error]
+	find   func(ctx context.Context, session string) (client.SessionCreated, error) // what create returned, for whoever comes later
+	attach func(context.Context, client.SessionCreated, ...client.AttachOption) iter.Seq2[client.Event, error]
 	open   func(context.Context) (*client.Plane, error)
 }
 
@@ -54,8 +55,16 @@ func keyDoor(c *client.Client, sandbox string) door {
 		create: func(ctx context.Context, in client.SessionCreate) (client.SessionCreated, error) {
 			return c.CreateSession(ctx, sandbox, in)
 		},
-		attach: func(ctx context.Context, s client.SessionCreated) iter.Seq2[client.Event, error] {
-			return c.Attach(ctx, s.Session, s.Attachment)
+		find: func(ctx context.Context, session string) (client.SessionCreated, error) {
+			s, err := c.GetSession(ctx, sandbox, session)
+			if err != nil {
+				return client.SessionCreated{}, err
+			}
+			a, err := c.CreateAttachment(ctx, sandbox, session)
+			return client.SessionCreated{Session: s, Attachment: a}, err
+		},
+		attach: func(ctx context.Context, s client.SessionCreated, o ...client.AttachOption) iter.Seq2[client.Event, error] {
+			return c.Attach(ctx, s.Session, s.Attachment, o...)
 		},
 		open: func(ctx context.Context) (*client.Plane, error) { return c.Plane(ctx, sandbox) },
 	}
@@ -66,11 +75,26 @@ func tokenDoor(p *client.Plane) door {
 		create: func(ctx context.Context, in client.SessionCreate) (client.SessionCreated, error) {
 			return p.CreateSession(ctx, in)
 		},
-		attach: func(ctx context.Context, s client.SessionCreated) iter.Seq2[client.Event, error] {
-			return p.Attach(ctx, s.Session.Id)
+		find: func(ctx context.Context, session string) (client.SessionCreated, error) {
+			return findLive(ctx, p, session)
+		},
+		attach: func(ctx context.Context, s client.SessionCreated, o ...client.AttachOption) iter.Seq2[client.Event, error] {
+			return p.Attach(ctx, s.Session.Id, o...)
 		},
 		open: func(context.Context) (*client.Plane, error) { return p, nil },
 	}
+}
+
+// findLive looks for a session among those that were started. One that wasn't is found by who attaches.
+func findLive(ctx context.Context, p *client.Plane, session string) (client.SessionCreated, error) {
+	out := client.SessionCreated{Session: client.Session{Id: session}}
+	list, err := p.LiveSessions(ctx)
+	for _, s := range list {
+		if s.Id == session && s.Tty {
+			out.Session.Tty = &client.TerminalSize{}
+		}
+	}
+	return out, err
 }
 
 // plane is the sandbox's data plane as the token opens it.

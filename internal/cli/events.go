@@ -14,17 +14,22 @@ import (
 
 func eventsCommand(a *app) *cobra.Command {
 	var follow bool
-	var sandbox string
+	var sandbox, after string
 	c := &cobra.Command{
 		Use: "events", Short: "Show what happened to sandboxes, templates and keys", Args: cobra.NoArgs,
-		Long:    "Shows the lifecycle events of the project, oldest first. With -f it shows what happens from now on, until it is interrupted.",
-		Example: "  space events -f\n  space events --sandbox sbx_… -o json",
+		Long: "Shows the lifecycle events of the project, oldest first. With -f it shows what happens from now on, until it is interrupted;\n" +
+			"with --after what has happened since the event with that id, which -o json shows, comes first, so that a reader that went away misses nothing.",
+		Example: "  space events -f\n  space events -f --after 1234 -o json\n  space events --sandbox sbx_… -o json",
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "what happens from now on, as it happens")
 	c.Flags().StringVar(&sandbox, "sandbox", "", "of this sandbox only")
+	c.Flags().StringVar(&after, "after", "", "id of an event, with -f: what came after it is shown first")
 	n := connectionFlags(a, c)
 	n.completesFlag(c, "sandbox", sandboxes())
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
+		if after != "" && !follow {
+			return exitCode{exitUsage, &cliError{code: "usage", message: "--after goes with -f", hint: "without -f all events that are kept are shown"}}
+		}
 		cl, err := n.client()
 		if err != nil {
 			return err
@@ -33,7 +38,7 @@ func eventsCommand(a *app) *cobra.Command {
 		defer stop()
 		all := cl.ListEvents(ctx, sandbox)
 		if follow {
-			all = cl.FollowEvents(ctx, sandbox, "")
+			all = cl.FollowEvents(ctx, sandbox, after)
 		}
 		return interrupted(ctx, n.showEvents(cmd.OutOrStdout(), all))
 	}

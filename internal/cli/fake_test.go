@@ -55,6 +55,7 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("GET /v1/sessions/{id}/attach", f.attach)
 	mux.HandleFunc("POST /v1/sessions/{id}/signal", f.signal)
 	mux.HandleFunc("POST /v1/sessions/{id}/stdin", f.stdin)
+	f.more(mux)
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, gen.TemplatePage{Items: []gen.Template{template("base")}})
 	})
@@ -73,7 +74,7 @@ func newFake(t testing.TB) *fake {
 }
 
 // dataPlane are the paths that a sandbox token opens; the first of them takes a key as well.
-var dataPlane = regexp.MustCompile(`^/v1/sandboxes/[^/]+/(sessions|live-sessions|files/content)$|^/v1/sessions/`)
+var dataPlane = regexp.MustCompile(`^/v1/sandboxes/[^/]+/(sessions|live-sessions|files/content|files/stat)$|^/v1/sessions/`)
 
 // admits reports whether what is shown opens a path.
 func (f *fake) admits(path, shown string) bool {
@@ -334,6 +335,11 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		s.send("gap", `{"from":7,"to":1007}`)
 		s.output("stdout", "after\n")
 		s.send("exit", `{"code":`+cmp.Or(strings.Join(argv[1:], ""), "0")+`}`)
+	case "join": // whoever comes has missed something already
+		s.length = 1000
+		s.send("gap", `{"from":0,"to":1000}`)
+		s.output("stdout", "the rest\n")
+		s.send("exit", `{"code":0}`)
 	case "lose":
 		s.send("lost", `{"type":"","title":"","status":410,"code":"execution_lost","detail":"the sandbox's machine is gone"}`)
 	case "flood": // until it's told that nobody reads
@@ -366,5 +372,3 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		s.send("exit", `{"code":127,"error":"`+argv[0]+`: not found"}`)
 	}
 }
-
-func deref[T any](p *T) (out T) { return *cmp.Or(p, &out) }

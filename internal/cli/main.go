@@ -34,8 +34,8 @@ func Root(platform ...*cobra.Command) *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Sandboxes, and what runs in them:"}, &cobra.Group{ID: groupOrg, Title: "Projects, people and keys:"},
 		&cobra.Group{ID: groupPlatform, Title: "A platform on this machine:"})
 	a := &app{getenv: os.Getenv, lookupenv: os.LookupEnv}
-	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a))...)
-	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), keyCommand(a))...)
+	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), attachCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a))...)
+	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), roleCommand(a), keyCommand(a))...)
 	root.AddCommand(in(groupPlatform, platform...)...)
 	root.AddCommand(completionCommand())
 	markFailures(root)

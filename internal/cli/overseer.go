@@ -55,9 +55,11 @@ func (o *overseer) start(ctx context.Context, signals *interrupts) (stop func())
 	return o.stop
 }
 
-// ending stops it, and returns how this program ends: as the command did, unless that was killed because somebody insisted.
+// ending stops it, if it was started, and returns how this program ends: as the command did, unless that was killed because somebody insisted.
 func (o *overseer) ending(command error) error {
-	o.stop()
+	if o.stop != nil {
+		o.stop()
+	}
 	if o.killer != 0 {
 		return exitCode{exitSignal + int(o.killer), nil}
 	}

@@ -16,7 +16,7 @@ func sandboxCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "sandbox", Short: "Create, show, change, stop, start and delete sandboxes", Args: cobra.NoArgs, RunE: help}
 	n := connectionFlags(a, c)
 	c.AddCommand(sandboxCreateCommand(n), sandboxListCommand(n), sandboxGetCommand(n), sandboxUpdateCommand(n),
-		sandboxStopCommand(n), sandboxStartCommand(n), sandboxTokenCommand(n), sandboxRemoveCommand(n))
+		sandboxStopCommand(n), sandboxStartCommand(n), sandboxTokenCommand(n), sandboxURLCommand(n), sandboxRemoveCommand(n))
 	return c
 }
 

@@ -23,38 +23,62 @@ type conversation struct {
 	signals *interrupts
 	in      io.Reader // nil: nothing is sent while it runs
 	tell    io.Writer // what went wrong on the way
+	watches bool      // it only watches: signals end that, and don't go there
 }
 
 // run creates a session and stays with it until its end. It returns how this program should end.
 func (c conversation) run(ctx context.Context, s client.SessionCreate, show shower) error {
+	return c.stay(ctx, s.Tty, show, func(ctx context.Context) (joined, error) {
+		created, err := c.door.create(ctx, s)
+		return joined{SessionCreated: created, sent: length(s.Stdin), tty: s.Tty}, err
+	})
+}
+
+// stay begins a session, or joins one, and stays until its end. tty is the size of its terminal, which becomes this one's; nil: it has none.
+func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show shower, begin func(context.Context) (joined, error)) error {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
 	plane := &lazyPlane{open: c.door.open}
 	defer plane.close(ctx)
-	restore, size, err := c.raw(s.Tty != nil)
+	restore, size, err := c.raw(tty != nil)
 	if err != nil {
 		return exitCode{exitPlatform, err}
 	}
 	defer restore()
-	if s.Tty != nil {
-		s.Tty.Rows, s.Tty.Cols = size()
-	}
 	if c.in != nil { // before the command starts: it may be as short as this takes
 		if _, err := plane.get(ctx); err != nil {
 			return exitCode{exitPlatform, err}
 		}
 	}
-	created, err := c.door.create(ctx, s)
+	joins := tty != nil && *tty == (gen.TerminalSize{})
+	if tty != nil && !joins {
+		tty.Rows, tty.Cols = size()
+	}
+	s, err := begin(ctx)
 	if err != nil {
 		return interrupted(ctx, exitCode{exitPlatform, err})
 	}
-	o := newOverseer(plane.get, created.Session.Id, c.tell, leave)
-	defer o.start(ctx, c.signals)()
-	f := &forwarder{plane: plane.get, session: created.Session.Id, sent: length(s.Stdin), in: c.in, tell: c.tell, size: size, tty: s.Tty}
+	in := c.in
+	if joins && isTerminal(in) {
+		fmt.Fprint(c.tell, "space: attached; Ctrl-] detaches\r\n")
+		in = detachable{in, leave}
+	}
+	o := newOverseer(plane.get, s.Session.Id, c.tell, leave)
+	if !c.watches {
+		defer o.start(ctx, c.signals)()
+	}
+	if joins && !isTerminal(in) {
+		s.tty = nil // there is no size to tell
+	}
+	f := &forwarder{plane: plane.get, session: s.Session.Id, sent: s.sent, in: in, tell: c.tell, size: size, tty: s.tty}
 	defer f.stop()
-	var lost losses
+	lost := losses{joined: s.sent == unknownOffset && s.from == 0}
 	show, broken := untilBroken(lost.watch(show), o)
-	err = showSession(c.door.attach(ctx, created), func(e client.Event) error {
+	if s.from > 0 { // its start isn't told
+		o.hasStarted()
+		f.start(ctx)
+	}
+	err = showSession(c.door.attach(ctx, s.SessionCreated, client.FromOffset(s.from)), func(e client.Event) error {
 		if e.Type == client.EventStarted {
 			o.hasStarted()
 			f.start(ctx) // a session takes input from then on
@@ -148,7 +172,13 @@ func (f *forwarder) stop() {
 
 // input sends stdin until it ends. A session that has ended takes nothing more; its exit says all then.
 func (f *forwarder) input(ctx context.Context, plane *client.Plane) {
-	_, err := plane.SendStdin(ctx, f.session, f.sent, f.in, true)
+	sent, err := f.sent, error(nil)
+	if sent == unknownOffset {
+		sent, err = plane.StdinReceived(ctx, f.session)
+	}
+	if err == nil {
+		_, err = plane.SendStdin(ctx, f.session, sent, f.in, true)
+	}
 	if err != nil && ctx.Err() == nil && !over(err) {
 		fmt.Fprintf(f.tell, "space: the command's input broke off: %v\n", err)
 	}

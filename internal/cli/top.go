@@ -86,19 +86,19 @@ func (n *connection) showFigures(out io.Writer, list []figures, again bool) erro
 	for i, f := range list {
 		rows[i] = append([]string{f.Sandbox.Id, f.Sandbox.Template}, f.row()...)
 	}
-	return WriteTable(out, []string{"SANDBOX", "TEMPLATE", "CPU", "HOST MEMORY", "HOST DISK", "GUEST MEMORY", "GUEST DISK", "PROCESSES", "LOAD"}, rows)
+	return WriteTable(out, []string{"SANDBOX", "TEMPLATE", "CPU", "HOST MEMORY", "HOST DISK", "RECEIVED", "SENT", "GUEST MEMORY", "GUEST DISK", "PROCESSES", "LOAD"}, rows)
 }
 
 func (f figures) row() []string {
 	m := f.Metrics
 	if m == nil {
-		return []string{"–", "–", "–", "–", "–", "–", "–"}
+		return []string{"–", "–", "–", "–", "–", "–", "–", "–", "–"}
 	}
 	cpu := "–"
 	if m.CpuPercent != nil {
 		cpu = fmt.Sprintf("%.1f %%", *m.CpuPercent)
 	}
-	row := []string{cpu, size(m.MemoryBytes), size(m.DiskBytes)}
+	row := []string{cpu, size(m.MemoryBytes), size(m.DiskBytes), traffic(m.NetworkReceivedBytes), traffic(m.NetworkSentBytes)}
 	g := m.Guest
 	if g == nil {
 		return append(row, "–", "–", "–", "–")
@@ -108,6 +108,14 @@ func (f figures) row() []string {
 		load = fmt.Sprintf("%.2f", *g.Load)
 	}
 	return append(row, size(g.MemoryUsedBytes)+"/"+size(g.MemoryTotalBytes), size(g.DiskUsedBytes)+"/"+size(g.DiskTotalBytes), fmt.Sprint(g.Processes), load)
+}
+
+// traffic shows what went over a sandbox's network, if it has one.
+func traffic(n *int64) string {
+	if n == nil {
+		return "–"
+	}
+	return size(*n)
 }
 
 // size shows bytes as people read them.
