@@ -13,13 +13,13 @@ const answerTime = 30 * time.Second
 // answer is what a client gets. It knows whether it has begun, and gives each piece its own time to be taken.
 type answer struct {
 	http.ResponseWriter
-	flow     *http.ResponseController
+	flow     *flow
 	progress time.Duration // for a piece of a body, in either direction
 	begun    bool
 }
 
 func newAnswer(w http.ResponseWriter, t timing) *answer {
-	return &answer{ResponseWriter: w, flow: http.NewResponseController(w), progress: t.progress}
+	return &answer{ResponseWriter: w, flow: &flow{ResponseController: http.NewResponseController(w)}, progress: t.progress}
 }
 
 // Unwrap is for http.ResponseController and for who takes the connection over.

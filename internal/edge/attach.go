@@ -57,10 +57,8 @@ type outlet interface {
 
 // follow streams to a client until the last event, and logs why it ended.
 func (e *Edge) follow(r *request, out outlet, up *upstream) error {
-	ctx, stop := e.guard(r, e.resolveSession)
-	defer stop()
 	from := up.cursor.offset
-	err := e.stream(ctx, out, up)
+	err := e.stream(r.Context(), out, up)
 	if errors.Is(err, errSlow) {
 		err = out.farewell(endedEvent(reasonSlowClient))
 	}
@@ -85,6 +83,9 @@ func (e *Edge) pump(ctx context.Context, out outlet, up *upstream) error {
 	quiet := time.NewTimer(e.timing.keepAlive)
 	defer quiet.Stop()
 	for {
+		if ctx.Err() != nil {
+			return out.farewell(endedEvent(reasonOver(ctx)))
+		}
 		select {
 		case m, ok := <-up.events:
 			ev, send := up.translate(ctx, m, ok)
@@ -99,7 +100,7 @@ func (e *Edge) pump(ctx context.Context, out outlet, up *upstream) error {
 				return err
 			}
 		case <-ctx.Done():
-			return out.farewell(endedEvent(reasonOver(ctx)))
+			continue
 		}
 		quiet.Reset(e.timing.keepAlive)
 	}

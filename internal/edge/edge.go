@@ -59,6 +59,7 @@ type Attacher interface {
 type Plane interface {
 	ResolveSandbox(context.Context, *connect.Request[controlv1.ResolveSandboxRequest]) (*connect.Response[controlv1.ResolveSandboxResponse], error)
 	ResolveSession(context.Context, *connect.Request[controlv1.ResolveSessionRequest]) (*connect.Response[controlv1.ResolveSessionResponse], error)
+	FindEnded(context.Context, *connect.Request[controlv1.FindEndedRequest]) (*connect.Response[controlv1.FindEndedResponse], error)
 	ResolveUpload(context.Context, *connect.Request[controlv1.ResolveUploadRequest]) (*connect.Response[controlv1.ResolveUploadResponse], error)
 	CreateSession(context.Context, *connect.Request[controlv1.CreateSessionRequest]) (*connect.Response[controlv1.CreateSessionResponse], error)
 }
@@ -86,6 +87,7 @@ type Edge struct {
 	timing    timing
 
 	attaches, calls, uploading *slots
+	guards                     guards
 	sockets                    sync.WaitGroup // WebSockets, which the HTTP server has let go of
 }
 
@@ -99,13 +101,14 @@ type timing struct {
 	slow      time.Duration // for a client to take an event, before it's told to come back later
 	grace     time.Duration // beyond slow, for the event and the farewell to get through
 	progress  time.Duration // for a client to take or bring a piece of a body
-	look      time.Duration // between looks at whether the token of an open stream is still good
+	look      time.Duration // between looks at whether the materials of what is open are still good, and for the control plane's answer
+	leave     time.Duration // for a client to take its last event, or to be answered, when they aren't
 }
 
 var usualTiming = timing{
 	resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second,
 	slow: 20 * time.Second, grace: 5 * time.Second, progress: 60 * time.Second,
-	look: 3 * time.Second,
+	look: 2 * time.Second, leave: time.Second, // so what is open ends within 5 s of its material
 }
 
 // New returns an Edge.
@@ -120,6 +123,11 @@ func New(c Config) *Edge {
 
 // Serve serves clients on l until ctx ends; streams then end with a typed event.
 func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last stream has ended
+	var watch sync.WaitGroup
+	watch.Go(func() { e.watchMaterials(watching) })
+	defer watch.Wait()
+	defer stop()
 	defer e.sockets.Wait() // each ends by itself, within the time that a client has for its last event
 	return public.Server{Handler: e.Handler(), MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTime}.Serve(ctx, l)
 }

@@ -13,30 +13,31 @@ type operation struct {
 	accepts material // any of these opens it
 	query   []string // the parameters that it takes
 	body    bool     // it takes a body
+	lasts   lasts
 	do      func(*Edge, *answer, *request) error
 }
 
 // operations are the data plane by the pattern under which each is served.
 var operations = map[string]operation{
-	"GET /v1/sessions/{session}/attach":          {accepts: attachmentToken | sandboxToken, do: (*Edge).attach},
-	"GET /v1/sessions/{session}/ws":              {accepts: attachmentToken | sandboxToken, query: []string{"from"}, do: (*Edge).attachWebSocket},
-	"POST /v1/sessions/{session}/stdin":          {accepts: attachmentToken | sandboxToken, query: []string{"offset", "close"}, body: true, do: (*Edge).sendStdin},
+	"GET /v1/sessions/{session}/attach":          {accepts: attachmentToken | sandboxToken, lasts: streams, do: (*Edge).attach},
+	"GET /v1/sessions/{session}/ws":              {accepts: attachmentToken | sandboxToken, query: []string{"from"}, lasts: streams, do: (*Edge).attachWebSocket},
+	"POST /v1/sessions/{session}/stdin":          {accepts: attachmentToken | sandboxToken, query: []string{"offset", "close"}, body: true, lasts: streams, do: (*Edge).sendStdin},
 	"POST /v1/sessions/{session}/signal":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).signal},
 	"POST /v1/sessions/{session}/resize":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).resize},
 	"POST /v1/sandboxes/{sandbox}/sessions":      {accepts: sandboxToken, body: true, do: (*Edge).createSession},
 	"GET /v1/sandboxes/{sandbox}/live-sessions":  {accepts: sandboxToken, do: (*Edge).listSessions},
-	"GET /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, do: (*Edge).readFile},
+	"GET /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, lasts: transfers, do: (*Edge).readFile},
 	"HEAD /v1/sandboxes/{sandbox}/files/content": {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, do: (*Edge).headFile},
-	"PUT /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature", "mode"}, body: true, do: (*Edge).writeFile},
+	"PUT /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature", "mode"}, body: true, lasts: transfers, do: (*Edge).writeFile},
 	"PATCH /v1/sandboxes/{sandbox}/files":        {accepts: sandboxToken, query: []string{"path", "user"}, body: true, do: (*Edge).changeFile},
 	"DELETE /v1/sandboxes/{sandbox}/files":       {accepts: sandboxToken, query: []string{"path", "user", "recursive"}, do: (*Edge).removeFile},
 	"GET /v1/sandboxes/{sandbox}/files/stat":     {accepts: sandboxToken, query: []string{"path", "user"}, do: (*Edge).statFile},
 	"GET /v1/sandboxes/{sandbox}/files/list":     {accepts: sandboxToken, query: []string{"path", "user", "depth"}, do: (*Edge).listFiles},
 	"POST /v1/sandboxes/{sandbox}/files/mkdir":   {accepts: sandboxToken, query: []string{"user"}, body: true, do: (*Edge).makeDirectory},
 	"POST /v1/sandboxes/{sandbox}/files/rename":  {accepts: sandboxToken, query: []string{"user"}, body: true, do: (*Edge).renameFile},
-	"GET /v1/sandboxes/{sandbox}/files/watch":    {accepts: sandboxToken, query: []string{"path", "user", "recursive"}, do: (*Edge).watchFiles},
-	"GET /v1/sandboxes/{sandbox}/files/archive":  {accepts: sandboxToken, query: []string{"path", "user"}, do: (*Edge).readArchive},
-	"PUT /v1/sandboxes/{sandbox}/files/archive":  {accepts: sandboxToken, query: []string{"path", "user"}, body: true, do: (*Edge).writeArchive},
+	"GET /v1/sandboxes/{sandbox}/files/watch":    {accepts: sandboxToken, query: []string{"path", "user", "recursive"}, lasts: streams, do: (*Edge).watchFiles},
+	"GET /v1/sandboxes/{sandbox}/files/archive":  {accepts: sandboxToken, query: []string{"path", "user"}, lasts: transfers, do: (*Edge).readArchive},
+	"PUT /v1/sandboxes/{sandbox}/files/archive":  {accepts: sandboxToken, query: []string{"path", "user"}, body: true, lasts: transfers, do: (*Edge).writeArchive},
 	"PUT /v1/uploads/{upload}":                   {accepts: uploadToken, body: true, do: (*Edge).putUpload},
 }
 
@@ -81,7 +82,25 @@ func (e *Edge) serve(o operation, w *answer, r *http.Request) error {
 	if req.query, err = readQuery(r.URL.RawQuery, o.query); err != nil {
 		return err
 	}
-	return o.do(e, w, req)
+	return e.guardedly(o, w, req)
+}
+
+// guardedly does a request for no longer than its material is good.
+func (e *Edge) guardedly(o operation, w *answer, r *request) error {
+	if o.lasts == briefly {
+		return o.do(e, w, r)
+	}
+	ctx, stop, err := e.guard(w, r, o.lasts)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	r.Request = r.WithContext(ctx)
+	err = o.do(e, w, r)
+	if over := ended(ctx); err != nil && over != nil {
+		return over // whatever it looked like from inside
+	}
+	return err
 }
 
 // handle is an operation as a handler: an error becomes a problem, or cuts the connection when the answer has begun already.

@@ -54,8 +54,10 @@ type rig struct {
 	plane    func(any) error // nil: the control plane answers
 	call     func(context.Context, *sandboxv1.Action, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
 	stage    func(*connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
-	asked    []any               // of the control plane
-	actions  []*sandboxv1.Action // of the node
+	ended    func(*controlv1.Material) *controlv1.EndedMaterial // nil: none has
+	looked   int                                                // questions about what is open
+	asked    []any                                              // of the control plane
+	actions  []*sandboxv1.Action                                // of the node
 	log      bytes.Buffer
 }
 
@@ -122,6 +124,27 @@ func (r planeSide) ResolveUpload(_ context.Context, req *connect.Request[control
 		return nil, err
 	}
 	return connect.NewResponse(&controlv1.ResolveUploadResponse{Upload: r.upload, Node: "here", MaxBytes: 1 << 20, Sha256: "abc", Project: "prj_1", ProjectBytes: 5}), nil
+}
+
+func (r planeSide) FindEnded(_ context.Context, req *connect.Request[controlv1.FindEndedRequest]) (*connect.Response[controlv1.FindEndedResponse], error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looked++
+	if r.plane != nil {
+		if err := r.plane(req.Msg); err != nil {
+			return nil, peer.ToConnect(err)
+		}
+	}
+	out := &controlv1.FindEndedResponse{}
+	for i, m := range req.Msg.GetMaterials() {
+		if r.ended == nil {
+			break
+		}
+		if e := r.ended(m); e != nil {
+			out.Ended = append(out.Ended, &controlv1.EndedMaterial{Index: uint32(i), Revoked: e.GetRevoked()})
+		}
+	}
+	return connect.NewResponse(out), nil
 }
 
 func (r planeSide) CreateSession(_ context.Context, req *connect.Request[controlv1.CreateSessionRequest]) (*connect.Response[controlv1.CreateSessionResponse], error) {

@@ -12,14 +12,11 @@ var errSlow = errors.New("the client doesn't keep up")
 
 // sink writes to one client, with a deadline for each event.
 type sink struct {
-	w           http.ResponseWriter
-	flush       *http.ResponseController
+	w           *answer
 	slow, grace time.Duration
 }
 
-func newSink(w http.ResponseWriter, t timing) *sink {
-	return &sink{w: w, flush: http.NewResponseController(w), slow: t.slow, grace: t.grace}
-}
+func newSink(w *answer, t timing) *sink { return &sink{w: w, slow: t.slow, grace: t.grace} }
 
 // begin answers 200 at once: no proxy on the way shall keep anything back.
 func (s *sink) begin() error {
@@ -28,7 +25,7 @@ func (s *sink) begin() error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	s.w.WriteHeader(http.StatusOK)
-	return s.flush.Flush()
+	return s.w.flow.Flush()
 }
 
 func (s *sink) event(e event) error {
@@ -58,13 +55,13 @@ func (s *sink) farewell(e event) error {
 // to say so. After any other error the connection is of no use.
 func (s *sink) write(frame []byte, slow time.Duration) error {
 	began := time.Now()
-	if err := s.flush.SetWriteDeadline(began.Add(slow + s.grace)); err != nil {
+	if err := s.w.flow.SetWriteDeadline(began.Add(slow + s.grace)); err != nil {
 		return fmt.Errorf("limit the time for an event: %w", err)
 	}
 	if _, err := s.w.Write(frame); err != nil {
 		return fmt.Errorf("write an event: %w", err)
 	}
-	if err := s.flush.Flush(); err != nil {
+	if err := s.w.flow.Flush(); err != nil {
 		return fmt.Errorf("write an event: %w", err)
 	}
 	if slow > 0 && time.Since(began) > slow {

@@ -116,6 +116,8 @@ func (s *socket) goodbye() {
 		s.conn.Close(websocket.StatusNormalClosure, s.last.name)
 	case s.last.data.(map[string]any)["reason"] == reasonShuttingDown:
 		s.conn.Close(websocket.StatusGoingAway, reasonShuttingDown)
+	case s.last.data.(map[string]any)["reason"] == reasonTokenEnded:
+		s.conn.Close(websocket.StatusPolicyViolation, reasonTokenEnded)
 	default:
 		s.conn.Close(websocket.StatusTryAgainLater, "attach again")
 	}

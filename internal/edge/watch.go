@@ -37,9 +37,7 @@ func (e *Edge) watchFiles(w *answer, r *request) error {
 	if m.GetReady() == nil {
 		return space.Errorf(space.CodeGuest, "the sandbox answered a watch with something else than that it's ready")
 	}
-	ctx, stop := e.guard(r, e.resolveSandbox)
-	defer stop()
-	return e.tellChanges(ctx, newSink(w, e.timing), c)
+	return e.tellChanges(r.Context(), newSink(w, e.timing), c)
 }
 
 // tellChanges sends a watch's events as they come, keep-alives between them, and one last event.
@@ -67,6 +65,9 @@ func (e *Edge) pumpChanges(ctx context.Context, out *sink, c *call) error {
 	quiet := time.NewTimer(e.timing.keepAlive)
 	defer quiet.Stop()
 	for {
+		if ctx.Err() != nil {
+			return out.farewell(endedEvent(reasonOver(ctx)))
+		}
 		select {
 		case h := <-events:
 			ev := changeEvent(ctx, h)
@@ -78,7 +79,7 @@ func (e *Edge) pumpChanges(ctx context.Context, out *sink, c *call) error {
 				return err
 			}
 		case <-ctx.Done():
-			return out.farewell(endedEvent(reasonOver(ctx)))
+			continue
 		}
 		quiet.Reset(e.timing.keepAlive)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -36,6 +37,7 @@ func (e *Edge) attachWebSocket(w *answer, r *request) error {
 	e.sockets.Add(1)
 	defer e.sockets.Done()
 	w.begun = true
+	w.flow.release()
 	conn, err := websocket.Accept(w, r.Request, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}, InsecureSkipVerify: true}) // checkHandshake has looked
 	if err != nil {
 		return err
@@ -84,6 +86,11 @@ func fieldFrom(err error) error {
 func (e *Edge) converse(r *request, conn *websocket.Conn, up *upstream) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	s := &socket{conn: conn, timing: e.timing}
+	defer context.AfterFunc(ctx, func() {
+		if ended(ctx) != nil {
+			time.AfterFunc(e.timing.leave, func() { conn.CloseNow() })
+		}
+	})()
 	in := newInput(e, s, up.route, r.session)
 	var parts sync.WaitGroup
 	parts.Go(func() { in.send(ctx) })

@@ -83,6 +83,24 @@ func (s *Store) Bearer(ctx context.Context, token record.TokenHash) (record.Bear
 	return out, err
 }
 
+// EndedTokens returns those tokens, of sandboxes and of sessions, that were revoked or have expired; an attachment token ends with the sandbox
+// token that issued it, not with its own time. One that isn't known isn't returned.
+func (s *Store) EndedTokens(ctx context.Context, tokens []record.TokenHash) ([]record.EndedToken, error) {
+	hashes := make([][]byte, len(tokens))
+	for i := range tokens {
+		hashes[i] = tokens[i][:]
+	}
+	var out []record.EndedToken
+	err := s.read(ctx, "find the tokens that have ended", func(ctx context.Context, q *db.Queries) error {
+		rows, err := q.EndedTokens(ctx, hashes)
+		for _, r := range rows {
+			out = append(out, record.EndedToken{Hash: record.TokenHash(r.TokenHash), Revoked: r.Revoked})
+		}
+		return err
+	})
+	return out, err
+}
+
 // SandboxTokenTarget returns what a sandbox token opens when it's shown for a session; unauthenticated if no such token was issued.
 func (s *Store) SandboxTokenTarget(ctx context.Context, token record.TokenHash, session string) (record.Target, error) {
 	var out record.Target

@@ -24,6 +24,7 @@ type Store interface {
 	SandboxTokens(ctx context.Context, sandbox string) ([]record.SandboxToken, error)
 	RevokeSandboxToken(ctx context.Context, project, sandbox, id string) error
 	Bearer(ctx context.Context, token record.TokenHash) (record.Bearer, error)
+	EndedTokens(ctx context.Context, tokens []record.TokenHash) ([]record.EndedToken, error)
 	SandboxProject(ctx context.Context, sandbox string) (string, error)
 	FileKey(ctx context.Context, sandbox string) ([]byte, error)
 	KeepFileKey(ctx context.Context, sandbox string, key []byte) ([]byte, error)

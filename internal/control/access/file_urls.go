@@ -117,6 +117,17 @@ func (a *Access) RevokeFileURLs(ctx context.Context, project, sandbox string) er
 
 // verify refuses a URL that wasn't signed for a sandbox and what it says, or whose time is over. Errors: unauthenticated, token_expired.
 func (a *Access) verify(ctx context.Context, sandbox string, u FileURL) error {
+	if err := a.checkSignature(ctx, sandbox, u); err != nil {
+		return err
+	}
+	if time.Now().Unix() >= u.Expires {
+		return space.Errorf(space.CodeTokenExpired, "the URL has expired: sign another one")
+	}
+	return nil
+}
+
+// checkSignature refuses a URL that wasn't signed for a sandbox and what it says, under the key that the sandbox has now: unauthenticated.
+func (a *Access) checkSignature(ctx context.Context, sandbox string, u FileURL) error {
 	key, err := a.store.FileKey(ctx, sandbox)
 	if err != nil {
 		return err
@@ -128,9 +139,6 @@ func (a *Access) verify(ctx context.Context, sandbox string, u FileURL) error {
 	}
 	if !hmac.Equal([]byte(sign(key, sandbox, u)), []byte(u.Signature)) || !known {
 		return space.Errorf(space.CodeUnauthenticated, "the URL's signature isn't valid for this sandbox, path, user, time and method")
-	}
-	if time.Now().Unix() >= u.Expires {
-		return space.Errorf(space.CodeTokenExpired, "the URL has expired: sign another one")
 	}
 	return nil
 }

@@ -181,6 +181,7 @@ func TestOnlyTheEdgeAsks(t *testing.T) {
 	for name, err := range map[string]error{
 		"sandbox": second(ask(t, e.data.ResolveSandbox, &controlv1.ResolveSandboxRequest{})), "session": second(ask(t, e.data.ResolveSession, &controlv1.ResolveSessionRequest{})),
 		"create": second(ask(t, e.data.CreateSession, &controlv1.CreateSessionRequest{})), "upload": second(ask(t, e.data.ResolveUpload, &controlv1.ResolveUploadRequest{})),
+		"ended": second(ask(t, e.data.FindEnded, &controlv1.FindEndedRequest{})),
 	} {
 		if space.CodeOf(err) != space.CodeForbidden {
 			t.Errorf("%s: %v", name, err)

@@ -29,6 +29,7 @@ type Access interface {
 	ResolveToken(ctx context.Context, token, sandbox string) (record.Sandbox, error)
 	ResolveFileURL(ctx context.Context, sandbox string, u access.FileURL) (record.Sandbox, error)
 	ResolveKept(ctx context.Context, token, sandbox string) (record.Sandbox, error)
+	FindEnded(ctx context.Context, materials []access.Material) ([]access.Ended, error)
 }
 
 // Sessions knows where sessions run.
@@ -73,11 +74,11 @@ func New(parts Parts, edge int) *Service { return &Service{parts: parts, edge: e
 
 // Handler returns the pattern and the handler to be mounted on the control plane's internal socket.
 func (s *Service) Handler() (string, http.Handler) {
-	return controlv1connect.NewDataPlaneServiceHandler(s, connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered))
+	return controlv1connect.NewDataPlaneServiceHandler(s, peer.HandlerOptions(maxMessage), connect.WithRecover(recovered))
 }
 
-func recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
-	slog.Error("a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p))
+func recovered(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
+	slog.ErrorContext(ctx, "a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p))
 	return peer.ToConnect(fmt.Errorf("panic in %s: %v", spec.Procedure, p))
 }
 
@@ -99,14 +100,16 @@ func (s *Service) resolve(ctx context.Context, m *controlv1.ResolveSandboxReques
 	case u != nil && m.Token != "":
 		return record.Sandbox{}, space.Errorf(space.CodeUnauthenticated, "a token and a signature were both given: exactly one is allowed")
 	case u != nil:
-		return s.parts.Access.ResolveFileURL(ctx, m.Sandbox, access.FileURL{
-			Path: u.Path, Operation: u.Operation, User: u.User, Expires: u.ExpiresUnix, Signature: u.Signature,
-		})
+		return s.parts.Access.ResolveFileURL(ctx, m.Sandbox, fileURL(u))
 	case m.Kept:
 		return s.parts.Access.ResolveKept(ctx, m.Token, m.Sandbox)
 	default:
 		return s.parts.Access.ResolveToken(ctx, m.Token, m.Sandbox)
 	}
+}
+
+func fileURL(u *controlv1.SignedURL) access.FileURL {
+	return access.FileURL{Path: u.GetPath(), Operation: u.GetOperation(), User: u.GetUser(), Expires: u.GetExpiresUnix(), Signature: u.GetSignature()}
 }
 
 // CreateSession implements the creation of a session by the holder of a sandbox token.
@@ -136,6 +139,22 @@ func (s *Service) ResolveUpload(ctx context.Context, r *connect.Request[controlv
 	})
 }
 
+// FindEnded implements the edge's question for what is open.
+func (s *Service) FindEnded(ctx context.Context, r *connect.Request[controlv1.FindEndedRequest]) (*connect.Response[controlv1.FindEndedResponse], error) {
+	return answer(ctx, s, "find the materials that have ended", func() (*controlv1.FindEndedResponse, error) {
+		materials := make([]access.Material, len(r.Msg.Materials))
+		for i, m := range r.Msg.Materials {
+			materials[i] = access.Material{Token: m.GetToken(), Sandbox: m.GetSandbox(), URL: fileURL(m.GetSigned())}
+		}
+		ended, err := s.parts.Access.FindEnded(ctx, materials)
+		out := &controlv1.FindEndedResponse{}
+		for _, e := range ended {
+			out.Ended = append(out.Ended, &controlv1.EndedMaterial{Index: uint32(e.Index), Revoked: e.Revoked})
+		}
+		return out, err
+	})
+}
+
 // answer runs a question of the edge's. An error without a code has its chain in the operator's log only.
 func answer[T any](ctx context.Context, s *Service, doing string, do func() (*T, error)) (*connect.Response[T], error) {
 	if uid, ok := peer.UID(ctx); !ok || uid != s.edge {
@@ -144,7 +163,7 @@ func answer[T any](ctx context.Context, s *Service, doing string, do func() (*T,
 	out, err := do()
 	if err != nil {
 		if space.CodeOf(err) == space.CodeInternal && !errors.Is(err, context.Canceled) {
-			slog.Error("a call went wrong", "doing", doing, "err", err)
+			slog.ErrorContext(ctx, "a call went wrong", "doing", doing, "err", err)
 		}
 		return nil, peer.ToConnect(err)
 	}

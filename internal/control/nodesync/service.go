@@ -67,8 +67,8 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	return peer.Serve(ctx, l, s.mux)
 }
 
-func recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
-	slog.Error("a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p))
+func recovered(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
+	slog.ErrorContext(ctx, "a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p))
 	return peer.ToConnect(fmt.Errorf("panic in %s: %v", spec.Procedure, p))
 }
 
@@ -84,7 +84,7 @@ func only(ctx context.Context, uid int) error {
 func (s *Service) Synchronize(ctx context.Context, r *connect.Request[controlv1.SynchronizeRequest]) (*connect.Response[controlv1.SynchronizeResponse], error) {
 	out, err := s.synchronize(ctx, r.Msg)
 	if err != nil {
-		return nil, refuse("synchronize node "+space.Clip(r.Msg.Node), err)
+		return nil, refuse(ctx, "synchronize node "+space.Clip(r.Msg.Node), err)
 	}
 	return connect.NewResponse(out), nil
 }
@@ -115,11 +115,11 @@ func (s *Service) synchronize(ctx context.Context, m *controlv1.SynchronizeReque
 // ResolveAttachment implements the edge's question.
 func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[controlv1.ResolveAttachmentRequest]) (*connect.Response[controlv1.ResolveAttachmentResponse], error) {
 	if err := only(ctx, s.peers.Edge); err != nil {
-		return nil, refuse("resolve an attachment", err)
+		return nil, refuse(ctx, "resolve an attachment", err)
 	}
 	t, err := s.resolver.Resolve(ctx, r.Msg.Token, r.Msg.Session)
 	if err != nil {
-		return nil, refuse("resolve an attachment of session "+space.Clip(r.Msg.Session), err)
+		return nil, refuse(ctx, "resolve an attachment of session "+space.Clip(r.Msg.Session), err)
 	}
 	out := &controlv1.ResolveAttachmentResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID}
 	if !t.Kept {
@@ -129,9 +129,9 @@ func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[cont
 }
 
 // refuse writes an error for the wire; one without a code has its chain in the operator's log only.
-func refuse(doing string, err error) error {
+func refuse(ctx context.Context, doing string, err error) error {
 	if space.CodeOf(err) == space.CodeInternal && !errors.Is(err, context.Canceled) {
-		slog.Error("a call went wrong", "doing", doing, "err", err)
+		slog.ErrorContext(ctx, "a call went wrong", "doing", doing, "err", err)
 	}
 	return peer.ToConnect(err)
 }

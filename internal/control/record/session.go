@@ -31,6 +31,12 @@ type Session struct {
 // TokenHash is the SHA-256 of an attachment token or a sandbox token.
 type TokenHash [32]byte
 
+// EndedToken is a token that opens nothing any more.
+type EndedToken struct {
+	Hash    TokenHash
+	Revoked bool // else it has expired
+}
+
 // NewSession is the intent that a session's creation writes.
 type NewSession struct {
 	ID        string

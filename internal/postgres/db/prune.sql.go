@@ -13,7 +13,7 @@ import (
 
 const pruneAttachments = `-- name: PruneAttachments :execrows
 DELETE FROM attachments WHERE token_hash IN (
-    SELECT a.token_hash FROM attachments a WHERE a.expires_at < now() - $1::interval LIMIT $2
+    SELECT a.token_hash FROM attachments a WHERE a.expires_at < now() - $1::interval AND a.issued_by IS NULL LIMIT $2
 )
 `
 
@@ -22,6 +22,7 @@ type PruneAttachmentsParams struct {
 	MaxRows int32
 }
 
+// One that a sandbox token has issued stays as long as that: a stream that it has opened ends with it.
 func (q *Queries) PruneAttachments(ctx context.Context, arg PruneAttachmentsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, pruneAttachments, arg.Kept, arg.MaxRows)
 	if err != nil {

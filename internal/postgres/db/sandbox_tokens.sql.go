@@ -22,6 +22,40 @@ func (q *Queries) CountSandboxTokens(ctx context.Context, sandbox string) (int64
 	return count, err
 }
 
+const endedTokens = `-- name: EndedTokens :many
+SELECT k.token_hash, (k.revoked_at IS NOT NULL)::boolean AS revoked FROM sandbox_tokens k
+WHERE k.token_hash = ANY($1::bytea[]) AND (k.revoked_at IS NOT NULL OR k.expires_at <= now())
+UNION ALL
+SELECT a.token_hash, (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL)::boolean AS revoked FROM attachments a LEFT JOIN sandbox_tokens k ON k.id = a.issued_by
+WHERE a.token_hash = ANY($1::bytea[]) AND (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL OR k.expires_at <= now())
+`
+
+type EndedTokensRow struct {
+	TokenHash []byte
+	Revoked   bool
+}
+
+// Those, of sandboxes and of sessions, that were revoked or have expired. An attachment's own time isn't its end.
+func (q *Queries) EndedTokens(ctx context.Context, hashes [][]byte) ([]EndedTokensRow, error) {
+	rows, err := q.db.Query(ctx, endedTokens, hashes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndedTokensRow
+	for rows.Next() {
+		var i EndedTokensRow
+		if err := rows.Scan(&i.TokenHash, &i.Revoked); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertSandboxToken = `-- name: InsertSandboxToken :exec
 INSERT INTO sandbox_tokens (id, sandbox, name, token_hash, expires_at) VALUES ($1, $2, $3, $4, now() + $5::interval)
 `

@@ -4,8 +4,9 @@ DELETE FROM idempotency_keys k USING (
 ) old WHERE k.project = old.project AND k.key = old.key;
 
 -- name: PruneAttachments :execrows
+-- One that a sandbox token has issued stays as long as that: a stream that it has opened ends with it.
 DELETE FROM attachments WHERE token_hash IN (
-    SELECT a.token_hash FROM attachments a WHERE a.expires_at < now() - @kept::interval LIMIT @max_rows
+    SELECT a.token_hash FROM attachments a WHERE a.expires_at < now() - @kept::interval AND a.issued_by IS NULL LIMIT @max_rows
 );
 
 -- name: PruneSandboxes :execrows

@@ -25,6 +25,14 @@ WHERE s.id = k.sandbox AND s.project = @project AND k.sandbox = @sandbox AND k.i
 SELECT k.id, k.sandbox, s.project, (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked
 FROM sandbox_tokens k JOIN sandboxes s ON s.id = k.sandbox WHERE k.token_hash = @token_hash;
 
+-- name: EndedTokens :many
+-- Those, of sandboxes and of sessions, that were revoked or have expired. An attachment's own time isn't its end.
+SELECT k.token_hash, (k.revoked_at IS NOT NULL)::boolean AS revoked FROM sandbox_tokens k
+WHERE k.token_hash = ANY(@hashes::bytea[]) AND (k.revoked_at IS NOT NULL OR k.expires_at <= now())
+UNION ALL
+SELECT a.token_hash, (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL)::boolean AS revoked FROM attachments a LEFT JOIN sandbox_tokens k ON k.id = a.issued_by
+WHERE a.token_hash = ANY(@hashes::bytea[]) AND (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL OR k.expires_at <= now());
+
 -- name: SandboxTokenTarget :one
 -- What a sandbox token opens, and one session of the sandbox if there is one of that id; see AttachmentTarget.
 SELECT (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked,

@@ -2095,6 +2095,206 @@ func (x *ResolveSessionResponse) GetSession() string {
 	return ""
 }
 
+type FindEndedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Materials     []*Material            `protobuf:"bytes,1,rep,name=materials,proto3" json:"materials,omitempty"` // at most 256
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindEndedRequest) Reset() {
+	*x = FindEndedRequest{}
+	mi := &file_control_v1_control_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindEndedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindEndedRequest) ProtoMessage() {}
+
+func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindEndedRequest.ProtoReflect.Descriptor instead.
+func (*FindEndedRequest) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *FindEndedRequest) GetMaterials() []*Material {
+	if x != nil {
+		return x.Materials
+	}
+	return nil
+}
+
+type Material struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // of a session or a sandbox, or:
+	Sandbox       string                 `protobuf:"bytes,2,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Signed        *SignedURL             `protobuf:"bytes,3,opt,name=signed,proto3" json:"signed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Material) Reset() {
+	*x = Material{}
+	mi := &file_control_v1_control_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Material) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Material) ProtoMessage() {}
+
+func (x *Material) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Material.ProtoReflect.Descriptor instead.
+func (*Material) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *Material) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *Material) GetSandbox() string {
+	if x != nil {
+		return x.Sandbox
+	}
+	return ""
+}
+
+func (x *Material) GetSigned() *SignedURL {
+	if x != nil {
+		return x.Signed
+	}
+	return nil
+}
+
+type FindEndedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ended         []*EndedMaterial       `protobuf:"bytes,1,rep,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindEndedResponse) Reset() {
+	*x = FindEndedResponse{}
+	mi := &file_control_v1_control_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindEndedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindEndedResponse) ProtoMessage() {}
+
+func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindEndedResponse.ProtoReflect.Descriptor instead.
+func (*FindEndedResponse) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *FindEndedResponse) GetEnded() []*EndedMaterial {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+type EndedMaterial struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`     // in the request
+	Revoked       bool                   `protobuf:"varint,2,opt,name=revoked,proto3" json:"revoked,omitempty"` // else it has expired
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndedMaterial) Reset() {
+	*x = EndedMaterial{}
+	mi := &file_control_v1_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndedMaterial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndedMaterial) ProtoMessage() {}
+
+func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndedMaterial.ProtoReflect.Descriptor instead.
+func (*EndedMaterial) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *EndedMaterial) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *EndedMaterial) GetRevoked() bool {
+	if x != nil {
+		return x.Revoked
+	}
+	return false
+}
+
 type ResolveUploadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Upload        string                 `protobuf:"bytes,1,opt,name=upload,proto3" json:"upload,omitempty"`
@@ -2105,7 +2305,7 @@ type ResolveUploadRequest struct {
 
 func (x *ResolveUploadRequest) Reset() {
 	*x = ResolveUploadRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2317,7 @@ func (x *ResolveUploadRequest) String() string {
 func (*ResolveUploadRequest) ProtoMessage() {}
 
 func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2330,7 @@ func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
 func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolveUploadRequest) GetUpload() string {
@@ -2161,7 +2361,7 @@ type ResolveUploadResponse struct {
 
 func (x *ResolveUploadResponse) Reset() {
 	*x = ResolveUploadResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2173,7 +2373,7 @@ func (x *ResolveUploadResponse) String() string {
 func (*ResolveUploadResponse) ProtoMessage() {}
 
 func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2186,7 +2386,7 @@ func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
 func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResolveUploadResponse) GetUpload() string {
@@ -2386,7 +2586,18 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"_\n" +
 	"\x16ResolveSessionResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
-	"\asession\x18\x02 \x01(\tR\asession\"D\n" +
+	"\asession\x18\x02 \x01(\tR\asession\"L\n" +
+	"\x10FindEndedRequest\x128\n" +
+	"\tmaterials\x18\x01 \x03(\v2\x1a.space.control.v1.MaterialR\tmaterials\"o\n" +
+	"\bMaterial\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x18\n" +
+	"\asandbox\x18\x02 \x01(\tR\asandbox\x123\n" +
+	"\x06signed\x18\x03 \x01(\v2\x1b.space.control.v1.SignedURLR\x06signed\"J\n" +
+	"\x11FindEndedResponse\x125\n" +
+	"\x05ended\x18\x01 \x03(\v2\x1f.space.control.v1.EndedMaterialR\x05ended\"?\n" +
+	"\rEndedMaterial\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\rR\x05index\x12\x18\n" +
+	"\arevoked\x18\x02 \x01(\bR\arevoked\"D\n" +
 	"\x14ResolveUploadRequest\x12\x16\n" +
 	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"\xb7\x01\n" +
@@ -2399,12 +2610,13 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\rproject_bytes\x18\x06 \x01(\x04R\fprojectBytes2\xda\x01\n" +
 	"\x0eControlService\x12Z\n" +
 	"\vSynchronize\x12$.space.control.v1.SynchronizeRequest\x1a%.space.control.v1.SynchronizeResponse\x12l\n" +
-	"\x11ResolveAttachment\x12*.space.control.v1.ResolveAttachmentRequest\x1a+.space.control.v1.ResolveAttachmentResponse2\xa0\x03\n" +
+	"\x11ResolveAttachment\x12*.space.control.v1.ResolveAttachmentRequest\x1a+.space.control.v1.ResolveAttachmentResponse2\xf6\x03\n" +
 	"\x10DataPlaneService\x12c\n" +
 	"\x0eResolveSandbox\x12'.space.control.v1.ResolveSandboxRequest\x1a(.space.control.v1.ResolveSandboxResponse\x12`\n" +
 	"\rCreateSession\x12&.space.control.v1.CreateSessionRequest\x1a'.space.control.v1.CreateSessionResponse\x12c\n" +
 	"\x0eResolveSession\x12'.space.control.v1.ResolveSessionRequest\x1a(.space.control.v1.ResolveSessionResponse\x12`\n" +
-	"\rResolveUpload\x12&.space.control.v1.ResolveUploadRequest\x1a'.space.control.v1.ResolveUploadResponseB>Z<github.com/space-platform/space/api/gen/control/v1;controlv1b\x06proto3"
+	"\rResolveUpload\x12&.space.control.v1.ResolveUploadRequest\x1a'.space.control.v1.ResolveUploadResponse\x12T\n" +
+	"\tFindEnded\x12\".space.control.v1.FindEndedRequest\x1a#.space.control.v1.FindEndedResponseB>Z<github.com/space-platform/space/api/gen/control/v1;controlv1b\x06proto3"
 
 var (
 	file_control_v1_control_proto_rawDescOnce sync.Once
@@ -2418,7 +2630,7 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_control_v1_control_proto_goTypes = []any{
 	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
 	(*NodeFacts)(nil),                 // 1: space.control.v1.NodeFacts
@@ -2449,46 +2661,50 @@ var file_control_v1_control_proto_goTypes = []any{
 	(*CreateSessionResponse)(nil),     // 26: space.control.v1.CreateSessionResponse
 	(*ResolveSessionRequest)(nil),     // 27: space.control.v1.ResolveSessionRequest
 	(*ResolveSessionResponse)(nil),    // 28: space.control.v1.ResolveSessionResponse
-	(*ResolveUploadRequest)(nil),      // 29: space.control.v1.ResolveUploadRequest
-	(*ResolveUploadResponse)(nil),     // 30: space.control.v1.ResolveUploadResponse
-	nil,                               // 31: space.control.v1.Defaults.EnvEntry
-	nil,                               // 32: space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	(*durationpb.Duration)(nil),       // 33: google.protobuf.Duration
-	(*v1.Route)(nil),                  // 34: space.route.v1.Route
-	(*v1.Error)(nil),                  // 35: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
-	(*v11.Usage)(nil),                 // 37: space.sandbox.v1.Usage
-	(*v12.Spec)(nil),                  // 38: space.session.v1.Spec
+	(*FindEndedRequest)(nil),          // 29: space.control.v1.FindEndedRequest
+	(*Material)(nil),                  // 30: space.control.v1.Material
+	(*FindEndedResponse)(nil),         // 31: space.control.v1.FindEndedResponse
+	(*EndedMaterial)(nil),             // 32: space.control.v1.EndedMaterial
+	(*ResolveUploadRequest)(nil),      // 33: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 34: space.control.v1.ResolveUploadResponse
+	nil,                               // 35: space.control.v1.Defaults.EnvEntry
+	nil,                               // 36: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 37: google.protobuf.Duration
+	(*v1.Route)(nil),                  // 38: space.route.v1.Route
+	(*v1.Error)(nil),                  // 39: space.route.v1.Error
+	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
+	(*v11.Usage)(nil),                 // 41: space.sandbox.v1.Usage
+	(*v12.Spec)(nil),                  // 42: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
 	2,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
 	3,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
 	1,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	33, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	34, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	35, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	36, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	37, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
-	35, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	37, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	38, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	39, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	40, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	41, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	39, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
 	6,  // 9: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
 	4,  // 10: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
 	5,  // 11: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	31, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	36, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	35, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	40, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
 	8,  // 14: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	33, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	32, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	37, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	36, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
 	10, // 17: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
 	12, // 18: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
 	14, // 19: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
 	11, // 20: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
 	13, // 21: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
 	9,  // 22: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
-	34, // 23: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	38, // 23: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
 	6,  // 24: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	34, // 25: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	33, // 26: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
-	34, // 27: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	38, // 25: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	37, // 26: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
+	38, // 27: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
 	6,  // 28: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
 	16, // 29: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
 	18, // 30: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
@@ -2497,28 +2713,33 @@ var file_control_v1_control_proto_depIdxs = []int32{
 	17, // 33: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
 	19, // 34: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
 	4,  // 35: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	34, // 36: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	38, // 37: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	38, // 36: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	42, // 37: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
 	23, // 38: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	34, // 39: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	34, // 40: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	0,  // 41: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	20, // 42: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	22, // 43: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	25, // 44: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	27, // 45: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	29, // 46: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	7,  // 47: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	21, // 48: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	24, // 49: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	26, // 50: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	28, // 51: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	30, // 52: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	47, // [47:53] is the sub-list for method output_type
-	41, // [41:47] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	38, // 39: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	38, // 40: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	30, // 41: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
+	23, // 42: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
+	32, // 43: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
+	0,  // 44: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	20, // 45: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	22, // 46: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	25, // 47: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	27, // 48: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	33, // 49: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	29, // 50: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
+	7,  // 51: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	21, // 52: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	24, // 53: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	26, // 54: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	28, // 55: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	34, // 56: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	31, // 57: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
+	51, // [51:58] is the sub-list for method output_type
+	44, // [44:51] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -2551,7 +2772,7 @@ func file_control_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

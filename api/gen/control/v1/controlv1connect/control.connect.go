@@ -55,6 +55,9 @@ const (
 	// DataPlaneServiceResolveUploadProcedure is the fully-qualified name of the DataPlaneService's
 	// ResolveUpload RPC.
 	DataPlaneServiceResolveUploadProcedure = "/space.control.v1.DataPlaneService/ResolveUpload"
+	// DataPlaneServiceFindEndedProcedure is the fully-qualified name of the DataPlaneService's
+	// FindEnded RPC.
+	DataPlaneServiceFindEndedProcedure = "/space.control.v1.DataPlaneService/FindEnded"
 )
 
 // ControlServiceClient is a client for the space.control.v1.ControlService service.
@@ -179,6 +182,10 @@ type DataPlaneServiceClient interface {
 	ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error)
 	// ResolveUpload turns an upload token into the upload and the node that takes it.
 	ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error)
+	// FindEnded tells which of the materials that have opened something open it no more: they were revoked since, or have expired. An attachment
+	// token's own time isn't an end, it's one in which to attach; that of the sandbox token which issued it is. Of a material that isn't known there's
+	// no end to tell: an old record is pruned while a stream goes on that it has opened. What they open isn't looked at.
+	FindEnded(context.Context, *connect.Request[v1.FindEndedRequest]) (*connect.Response[v1.FindEndedResponse], error)
 }
 
 // NewDataPlaneServiceClient constructs a client for the space.control.v1.DataPlaneService service.
@@ -216,6 +223,12 @@ func NewDataPlaneServiceClient(httpClient connect.HTTPClient, baseURL string, op
 			connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveUpload")),
 			connect.WithClientOptions(opts...),
 		),
+		findEnded: connect.NewClient[v1.FindEndedRequest, v1.FindEndedResponse](
+			httpClient,
+			baseURL+DataPlaneServiceFindEndedProcedure,
+			connect.WithSchema(dataPlaneServiceMethods.ByName("FindEnded")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -225,6 +238,7 @@ type dataPlaneServiceClient struct {
 	createSession  *connect.Client[v1.CreateSessionRequest, v1.CreateSessionResponse]
 	resolveSession *connect.Client[v1.ResolveSessionRequest, v1.ResolveSessionResponse]
 	resolveUpload  *connect.Client[v1.ResolveUploadRequest, v1.ResolveUploadResponse]
+	findEnded      *connect.Client[v1.FindEndedRequest, v1.FindEndedResponse]
 }
 
 // ResolveSandbox calls space.control.v1.DataPlaneService.ResolveSandbox.
@@ -247,6 +261,11 @@ func (c *dataPlaneServiceClient) ResolveUpload(ctx context.Context, req *connect
 	return c.resolveUpload.CallUnary(ctx, req)
 }
 
+// FindEnded calls space.control.v1.DataPlaneService.FindEnded.
+func (c *dataPlaneServiceClient) FindEnded(ctx context.Context, req *connect.Request[v1.FindEndedRequest]) (*connect.Response[v1.FindEndedResponse], error) {
+	return c.findEnded.CallUnary(ctx, req)
+}
+
 // DataPlaneServiceHandler is an implementation of the space.control.v1.DataPlaneService service.
 type DataPlaneServiceHandler interface {
 	// ResolveSandbox turns a sandbox token, or a signed URL's parts, into the route of the sandbox's current execution.
@@ -259,6 +278,10 @@ type DataPlaneServiceHandler interface {
 	ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error)
 	// ResolveUpload turns an upload token into the upload and the node that takes it.
 	ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error)
+	// FindEnded tells which of the materials that have opened something open it no more: they were revoked since, or have expired. An attachment
+	// token's own time isn't an end, it's one in which to attach; that of the sandbox token which issued it is. Of a material that isn't known there's
+	// no end to tell: an old record is pruned while a stream goes on that it has opened. What they open isn't looked at.
+	FindEnded(context.Context, *connect.Request[v1.FindEndedRequest]) (*connect.Response[v1.FindEndedResponse], error)
 }
 
 // NewDataPlaneServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -292,6 +315,12 @@ func NewDataPlaneServiceHandler(svc DataPlaneServiceHandler, opts ...connect.Han
 		connect.WithSchema(dataPlaneServiceMethods.ByName("ResolveUpload")),
 		connect.WithHandlerOptions(opts...),
 	)
+	dataPlaneServiceFindEndedHandler := connect.NewUnaryHandler(
+		DataPlaneServiceFindEndedProcedure,
+		svc.FindEnded,
+		connect.WithSchema(dataPlaneServiceMethods.ByName("FindEnded")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/space.control.v1.DataPlaneService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case DataPlaneServiceResolveSandboxProcedure:
@@ -302,6 +331,8 @@ func NewDataPlaneServiceHandler(svc DataPlaneServiceHandler, opts ...connect.Han
 			dataPlaneServiceResolveSessionHandler.ServeHTTP(w, r)
 		case DataPlaneServiceResolveUploadProcedure:
 			dataPlaneServiceResolveUploadHandler.ServeHTTP(w, r)
+		case DataPlaneServiceFindEndedProcedure:
+			dataPlaneServiceFindEndedHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -325,4 +356,8 @@ func (UnimplementedDataPlaneServiceHandler) ResolveSession(context.Context, *con
 
 func (UnimplementedDataPlaneServiceHandler) ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.DataPlaneService.ResolveUpload is not implemented"))
+}
+
+func (UnimplementedDataPlaneServiceHandler) FindEnded(context.Context, *connect.Request[v1.FindEndedRequest]) (*connect.Response[v1.FindEndedResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.control.v1.DataPlaneService.FindEnded is not implemented"))
 }
