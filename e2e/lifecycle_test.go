@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -192,5 +194,160 @@ func TestFigures(t *testing.T) {
 	verb(t, s.Id, "stop")
 	if p, status := call[map[string]any](t, "GET", "/v1/sandboxes/"+s.Id+"/metrics", nil); status != http.StatusConflict || !strings.Contains(p["detail"].(string), "stopped") {
 		t.Errorf("figures of a stopped one: status %d, %v", status, p)
+	}
+}
+
+// stopWith stops a sandbox whose processes have a grace.
+func stopWith(t *testing.T, id, grace string) {
+	t.Helper()
+	o, status := call[client.Operation](t, "POST", "/v1/sandboxes/"+id+"/stop?wait=180s&grace="+grace, nil)
+	if status != http.StatusOK || o.Status != "succeeded" {
+		t.Fatalf("stop: status %d, operation %+v, error %+v", status, o, o.Error)
+	}
+}
+
+// attached is a client that follows a session while the test goes on.
+type attached struct {
+	up   chan struct{} // closed when there is output
+	done chan result
+}
+
+// beginFollowing attaches to a session and returns when it has printed something. Its events are shown to look.
+func beginFollowing(t *testing.T, s client.SessionCreated, look func(client.Event)) attached {
+	t.Helper()
+	a := attached{up: make(chan struct{}), done: make(chan result, 1)}
+	go func() {
+		defer close(a.done)
+		first := sync.OnceFunc(func() { close(a.up) })
+		a.done <- follow(t, s, func(e client.Event) {
+			if e.Type == client.EventStdout {
+				first()
+			}
+			look(e)
+		})
+	}()
+	select {
+	case <-a.up:
+	case <-time.After(callDeadline):
+		t.Fatal("the session prints nothing")
+	}
+	return a
+}
+
+// again attaches to a session that was created before, from its beginning.
+func again(t *testing.T, s client.SessionCreated) result {
+	t.Helper()
+	a, err := platform.client.CreateAttachment(t.Context(), s.Session.Sandbox, s.Session.Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Attachment = a
+	return follow(t, s, func(client.Event) {})
+}
+
+// TestEndedSessionsStay reads what sessions printed, and how they ended, while their sandbox is stopped or lost, after a start, and after another stop.
+func TestEndedSessionsStay(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, client.Sandbox){
+		"stopped": func(t *testing.T, s client.Sandbox) { stopWith(t, s.Id, "60s") },
+		"lost": func(t *testing.T, s client.Sandbox) {
+			if err := syscall.Kill(vmm(t, s), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, callDeadline, "the sandbox is lost", func() bool {
+				now, err := platform.client.GetSandbox(t.Context(), s.Id)
+				return err == nil && now.State == "lost"
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := create(t, "mini")
+			ended := session(t, s, shell("echo out; echo err >&2; exit 3"))
+			follow(t, ended, func(client.Event) {}).want(t, 3, "out\n", "err\n")
+			running := session(t, s, shell("trap 'sleep 1; echo bye; exit 7' TERM; echo up; while :; do sleep 0.1; done"))
+			a := beginFollowing(t, running, func(client.Event) {})
+			end(t, s)
+			check := func(who string, r result) {
+				t.Helper()
+				switch {
+				case name == "stopped" && (string(r.stdout) != "up\nbye\n" || r.lost != nil || r.exit.Code != 7 || !r.exit.Stopped):
+					t.Errorf("%s: it printed %q and ended with %+v, %v", who, r.stdout, r.exit, r.lost)
+				case name == "lost" && (string(r.stdout) != "up\n" || r.lost == nil):
+					t.Errorf("%s: it printed %q and ended with %+v, %v", who, r.stdout, r.exit, r.lost)
+				}
+			}
+			check("who was attached", <-a.done)
+			look := func(when string) {
+				t.Helper()
+				again(t, ended).want(t, 3, "out\n", "err\n")
+				check(when, again(t, running))
+				p, err := platform.client.Plane(t.Context(), s.Id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Close(t.Context())
+				list, err := p.LiveSessions(t.Context())
+				if err != nil || len(list) != 2 {
+					t.Fatalf("%s: the list is %+v, %v", when, list, err)
+				}
+				for _, l := range list {
+					if l.State != "ended" || l.Id == ended.Session.Id && (l.Code == nil || *l.Code != 3 || l.OutputBytes != 8) || l.Id == running.Session.Id && (l.Lost == nil) != (name == "stopped") {
+						t.Errorf("%s: the list has %+v", when, l)
+					}
+				}
+			}
+			look("after the end")
+			verb(t, s.Id, "start")
+			look("after a start")
+			verb(t, s.Id, "stop")
+			look("after another stop")
+		})
+	}
+}
+
+// TestGraceOfAStop stops a sandbox with a process that won't end: it's killed when its grace is over, and one that has none isn't asked.
+func TestGraceOfAStop(t *testing.T) {
+	for grace, x := range map[string]struct {
+		least time.Duration
+		said  string
+	}{"3s": {3 * time.Second, "up\nasked\n"}, "0s": {0, "up\n"}} {
+		t.Run(grace, func(t *testing.T) {
+			s := create(t, "mini")
+			a := beginFollowing(t, session(t, s, shell("trap 'echo asked' TERM; echo up; while :; do sleep 0.1; done")), func(client.Event) {})
+			began := time.Now()
+			stopWith(t, s.Id, grace)
+			if took := time.Since(began); took < x.least {
+				t.Errorf("it took %s", took)
+			}
+			if r := <-a.done; r.exit.Signal != "SIGKILL" || !r.exit.Stopped || string(r.stdout) != x.said {
+				t.Errorf("it printed %q and ended with %+v, %v", r.stdout, r.exit, r.lost)
+			}
+		})
+	}
+	_, status := call[client.Error](t, "POST", "/v1/sandboxes/"+create(t, "mini").Id+"/stop?grace=301s", nil)
+	if status != http.StatusBadRequest {
+		t.Errorf("a grace over the limit: status %d", status)
+	}
+}
+
+// TestSlowClientGetsAllAfterAStop has a client take nothing from a session's first output on until its sandbox is stopped: more is under way then
+// than connections and the guest hold.
+func TestSlowClientGetsAllAfterAStop(t *testing.T) {
+	const size = 14 << 20
+	s := create(t, "mini")
+	open := session(t, s, shell(fmt.Sprintf("trap '' TERM; echo up; head -c %d /dev/zero | tr '\\0' x; exit 5", size)))
+	stopped := make(chan struct{})
+	wait := sync.OnceFunc(func() { <-stopped })
+	a := beginFollowing(t, open, func(e client.Event) {
+		if e.Type == client.EventStdout {
+			wait()
+		}
+	})
+	release := sync.OnceFunc(func() { close(stopped) })
+	defer release()
+	stopWith(t, s.Id, "60s")
+	release()
+	r := <-a.done
+	if want := append([]byte("up\n"), bytes.Repeat([]byte("x"), size)...); !bytes.Equal(r.stdout, want) || r.exit.Code != 5 || r.lost != nil {
+		t.Errorf("it got %d bytes of %d, and %+v, %v", len(r.stdout), len(want), r.exit, r.lost)
 	}
 }

@@ -58,12 +58,17 @@ func run(m *testing.M) int {
 	return code
 }
 
-// configure lets the platform under test pull from the tests' own registries, which are on this machine, and gives it the pool.
+// configure lets the platform under test pull from the tests' own registries, which are on this machine: by its address without TLS, and by its name
+// with TLS. And it gives it the pool.
 func configure(i instance.Instance) error {
 	if err := os.MkdirAll(i.DataDir(), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\npool_size = %q\n", poolSize()), 0o644)
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\nallowed_registries = [%q]\npool_size = %q\n", name, poolSize()), 0o644)
 }
 
 // poolSize is the pool of the platform under test: SPACE_E2E_POOL, or what is usual.

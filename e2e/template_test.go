@@ -150,3 +150,20 @@ func TestTemplateBuildFails(t *testing.T) {
 	_, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "fails"})
 	wantCode(t, err, "template_not_ready")
 }
+
+// TestBuildsSideBySide has a build take for ever, and another one of the same project ready beside it.
+func TestBuildsSideBySide(t *testing.T) {
+	slow, err := platform.client.BeginCreateTemplate(t.Context(), onMini("slow", client.TemplateStep{Run: ptr("sleep 100000")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := platform.client.DeleteTemplate(context.WithoutCancel(t.Context()), slow.Template.Id); err != nil {
+			t.Errorf("delete the template: %v", err)
+		}
+	})
+	wantReady(t, buildTemplate(t, onMini("quick", client.TemplateStep{Run: ptr("true")})))
+	if now, err := platform.client.GetTemplate(t.Context(), slow.Template.Id); err != nil || now.State != gen.TemplateStateBuilding {
+		t.Errorf("the slow one is %+v, %v", now, err)
+	}
+}
