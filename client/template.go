@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 
 	gen "github.com/space-platform/space/api/gen/http"
@@ -103,21 +102,20 @@ func (c *Client) DeleteTemplateAlias(ctx context.Context, template, alias string
 	return nil
 }
 
-// TemplateLogs returns the log of a template's build as far as it's there.
-func (c *Client) TemplateLogs(ctx context.Context, template string) iter.Seq2[LogLine, error] {
-	return pages(func(cursor *string) (*http.Response, error) {
-		return c.api.GetTemplateLogs(ctx, template, &gen.GetTemplateLogsParams{Cursor: cursor})
-	}, func(p gen.LogPage) ([]LogLine, *string) {
-		if len(p.Items) == 0 {
-			return nil, nil
-		}
-		return p.Items, p.NextCursor
-	})
-}
+// UploadOption says more about an upload.
+type UploadOption func(*gen.UploadCreate)
 
-// Upload sends all of r to the platform, for a template build to use, and returns the upload's id.
-func (c *Client) Upload(ctx context.Context, r io.Reader) (id string, err error) {
-	u, err := decode[Upload](c.api.CreateUpload(ctx, gen.UploadCreate{}))
+// WithSHA256 says the sum of all bytes, in hex. They are compared with it, and templates that are made of uploads with the same sum are made of
+// the same; without it each upload is another one.
+func WithSHA256(sum string) UploadOption { return func(in *gen.UploadCreate) { in.Sha256 = &sum } }
+
+// Upload sends all of r to the platform, for a template build to use, as it's read, and returns the upload's id.
+func (c *Client) Upload(ctx context.Context, r io.Reader, options ...UploadOption) (id string, err error) {
+	var in gen.UploadCreate
+	for _, o := range options {
+		o(&in)
+	}
+	u, err := decode[Upload](c.api.CreateUpload(ctx, in))
 	if err != nil {
 		return "", fmt.Errorf("begin an upload: %w", err)
 	}

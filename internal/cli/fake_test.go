@@ -29,8 +29,10 @@ type fake struct {
 	signals   map[string]chan string // by session: what it was sent
 	tokens    map[string]string      // of sandboxes, that are valid: the secret by the id
 	issued    int
-	started   chan struct{} // receives when a command that hangs was started
-	told      chan string   // receives the signals that a command has got and didn't end of
+	started   chan struct{}      // receives when a command that hangs was started
+	uploads   []string           // what was uploaded; before that, its sum
+	made      gen.TemplateCreate // the newest template that was ordered
+	told      chan string        // receives the signals that a command has got and didn't end of
 }
 
 const fakeKey = "space_test"
@@ -60,8 +62,7 @@ func newFake(t testing.TB) *fake {
 		answer(w, 200, gen.TemplatePage{Items: []gen.Template{template("base")}})
 	})
 	mux.HandleFunc("GET /v1/templates/{name}", func(w http.ResponseWriter, r *http.Request) { answer(w, 200, template(r.PathValue("name"))) })
-	mux.HandleFunc("POST /v1/templates", f.build)
-	mux.HandleFunc("GET /v1/operations/{id}", f.operation)
+	f.builds(mux)
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !f.admits(r.URL.Path, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
 			refuse(w, 401, "unauthenticated", "the API key isn't valid")
@@ -83,6 +84,8 @@ func (f *fake) admits(path, shown string) bool {
 	switch {
 	case strings.HasPrefix(shown, "spacesbx_"):
 		return dataPlane.MatchString(path) && slices.Contains(slices.Collect(maps.Values(f.tokens)), shown)
+	case strings.HasPrefix(path, "/v1/uploads/"):
+		return shown == "spaceupl_1"
 	case strings.HasPrefix(path, "/v1/sessions/"):
 		return shown == "spaceatt_1"
 	}
@@ -176,19 +179,6 @@ func (f *fake) remove(w http.ResponseWriter, r *http.Request) {
 		s.State = gen.SandboxStateDeleted
 		answer(w, 200, gen.Operation{Id: "op_2", Kind: gen.OperationKindDeleteSandbox, Status: gen.OperationStatusSucceeded, Sandbox: s, CreatedAt: epoch})
 	}
-}
-
-func (f *fake) build(w http.ResponseWriter, r *http.Request) {
-	var in gen.TemplateCreate
-	json.NewDecoder(r.Body).Decode(&in)
-	t, step := template(string(*in.Recipe)), "unpacking packages"
-	t.State, t.Progress = gen.TemplateStateBuilding, &step
-	answer(w, 202, gen.Operation{Id: "op_build", Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusRunning, Template: &t, CreatedAt: epoch})
-}
-
-func (f *fake) operation(w http.ResponseWriter, r *http.Request) {
-	t := template("mini")
-	answer(w, 200, gen.Operation{Id: r.PathValue("id"), Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusSucceeded, Template: &t, CreatedAt: epoch})
 }
 
 func (f *fake) session(w http.ResponseWriter, r *http.Request) {
@@ -354,10 +344,17 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		}
 	case "hang", "stubborn", "deaf": // a stubborn one ends of SIGKILL only
 		w.(http.Flusher).Flush()
-		f.started <- struct{}{}
+		select {
+		case f.started <- struct{}{}:
+		default: // nobody waits for it
+		}
 		for {
 			select {
-			case got := <-signals:
+			case got, open := <-signals:
+				if !open { // its input has ended
+					signals = nil
+					continue
+				}
 				if argv[0] == "stubborn" && got != "SIGKILL" {
 					f.told <- got
 					continue

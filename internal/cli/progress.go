@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -55,6 +56,44 @@ func (p *progress) count(r io.Reader, total int64) io.Reader {
 	defer p.mu.Unlock()
 	p.total = total
 	return counted{r, p}
+}
+
+// countWritten counts what is written, until ctx ends.
+func (p *progress) countWritten(ctx context.Context, to io.Writer, write func(io.Writer) error) (int64, error) {
+	w := &countedWriter{ctx: ctx, to: to, progress: p}
+	err := write(w)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.bytes
+	p.bytes = 0
+	return n, err
+}
+
+type countedWriter struct {
+	ctx      context.Context
+	to       io.Writer
+	progress *progress
+}
+
+func (c *countedWriter) Write(b []byte) (int, error) {
+	if err := context.Cause(c.ctx); err != nil {
+		return 0, err
+	}
+	n, err := c.to.Write(b)
+	c.progress.mu.Lock()
+	defer c.progress.mu.Unlock()
+	c.progress.bytes += int64(n)
+	return n, err
+}
+
+// above writes a line above the one that is kept up to date.
+func (p *progress) above(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if isTerminal(p.to) {
+		fmt.Fprint(p.to, "\r\x1b[K")
+	}
+	fmt.Fprintln(p.to, line)
 }
 
 // counted shows how far a reader is.

@@ -29,7 +29,7 @@ func templateBuildCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := awaitBuild(cmd.Context(), c, op, args[0], cmd.ErrOrStderr())
+		t, err := awaitBuild(cmd.Context(), c, op, args[0], cmd.ErrOrStderr(), false)
 		if err != nil {
 			return err
 		}
@@ -38,11 +38,14 @@ func templateBuildCommand(n *connection) *cobra.Command {
 	return c
 }
 
-// awaitBuild waits for the end of a build, and tells each new step of it. The template itself says whether it's over: a node makes one
+// awaitBuild waits for the end of a build, and tells each new step of it, and what it says if lines are wanted. The template itself says whether it's over: a node makes one
 // anew by itself when it has another kernel or guest than the one with which the template was made.
-func awaitBuild(ctx context.Context, c *client.Client, op client.Operation, name string, tell io.Writer) (client.Template, error) {
+func awaitBuild(ctx context.Context, c *client.Client, op client.Operation, name string, tell io.Writer, lines bool) (client.Template, error) {
 	w := &buildWatch{name: name, tell: tell, progress: startProgress(tell, "building template "+name)}
 	defer w.progress.end()
+	if lines && op.Status == gen.OperationStatusRunning && op.Template != nil {
+		defer w.follow(ctx, c, op.Template.Id)()
+	}
 	for op.Status == gen.OperationStatusRunning {
 		var err error
 		if op, err = c.GetOperation(ctx, op.Id, buildPoll); err != nil {
@@ -71,7 +74,31 @@ func (w *buildWatch) see(t *client.Template) {
 	w.last = *t.Progress
 	w.progress.say("building template " + w.name + ": " + w.last)
 	if !isTerminal(w.tell) {
-		fmt.Fprintf(w.tell, "building template %s: %s\n", w.name, w.last)
+		w.progress.above("building template " + w.name + ": " + w.last)
+	}
+}
+
+// logLinger is how long the rest of a log may take to come after its build's end.
+const logLinger = 5 * time.Second
+
+// follow shows what the build says until it ends; done waits for the last line. Not to see them fails nothing: the log stays.
+func (w *buildWatch) follow(ctx context.Context, c *client.Client, template string) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for l, err := range c.FollowTemplateLogs(ctx, template) {
+			if err != nil {
+				return // why the build failed is told by who waits for it
+			}
+			w.progress.above("[" + step(l) + "] " + l.Text)
+		}
+	}()
+	return func() {
+		late := time.AfterFunc(logLinger, cancel)
+		defer late.Stop()
+		defer cancel()
+		<-ended
 	}
 }
 

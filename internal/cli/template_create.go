@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
@@ -23,10 +20,12 @@ func templateCreateCommand(n *connection) *cobra.Command {
 	f := &templateFlags{}
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Build a template from an image, an archive, a Debian or another template, and wait", Args: cobra.ExactArgs(1),
-		Long: "Builds a template. Its source is one of the flags; steps are run in a machine of their own, without a network, in the order given.\n" +
-			"With --file everything is read from a JSON document as the API takes it, and flags come on top.",
+		Long: "Builds a template. Its source is one of the flags. The steps are --run, --copy, --env, --workdir and --user in the order in which they stand,\n" +
+			"and mean what they mean in a Dockerfile; commands run in a machine of their own, without a network. With --file everything is read from\n" +
+			"a JSON document as the API takes it, and flags come on top, steps after those of the file.",
 		Example: "  space template create alpine --image registry.example/alpine:3\n" +
-			"  space template create mine --from base --run-as root --run 'echo hello > /etc/motd' --env COLOUR=blue\n" +
+			"  space template create mine --from base --user root --run 'echo hello > /etc/motd' --user user --env COLOUR=blue\n" +
+			"  space template create web --from base --user root --workdir /srv --copy site:www --run 'chmod -R a+rX www'\n" +
 			"  space template create app --image registry.example/app:1 --registry-auth ~/.docker/config.json\n" +
 			"  docker save app | space template create app --archive -",
 	}
@@ -46,7 +45,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := awaitBuild(cmd.Context(), cl, op, args[0], cmd.ErrOrStderr())
+		t, err := awaitBuild(cmd.Context(), cl, op, args[0], cmd.ErrOrStderr(), !f.quiet)
 		if err != nil {
 			return err
 		}
@@ -59,8 +58,10 @@ func templateCreateCommand(n *connection) *cobra.Command {
 type templateFlags struct {
 	file, image, archive, rootfs, from, debian string
 	auth                                       string
-	packages, run, env, tags                   []string
-	start, ready, user, runAs, workdir         string
+	packages, tags                             []string
+	steps                                      templateSteps
+	start, ready                               string
+	quiet                                      bool
 	vcpus, memory, disk                        int
 	noCache                                    bool
 }
@@ -75,14 +76,15 @@ func (f *templateFlags) add(c *cobra.Command) {
 	s.StringVar(&f.from, "from", "", "another template")
 	s.StringVar(&f.debian, "debian", "", "a suite of Debian, for example bookworm")
 	s.StringSliceVar(&f.packages, "package", nil, "Debian package to install, with --debian; may be repeated")
-	s.StringArrayVar(&f.run, "run", nil, "step: a shell command; may be repeated")
-	s.StringVar(&f.runAs, "run-as", "", "user as whom the steps are run, for example root; else the source's default user")
-	s.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for all sessions; may be repeated")
+	s.Var(f.steps.flag("COMMAND", runStep), "run", "step: a shell command; may be repeated, as all steps may")
+	s.Var(f.steps.flag("SRC:DST", f.steps.copyStep), "copy", "step: copy a file from here, or what is in a directory; SRC:DST:OWNER gives it to somebody else than root")
+	s.VarP(f.steps.flag("NAME=VALUE", envStep), "env", "e", "step: a variable for what follows and for sessions")
+	s.VarP(f.steps.flag("DIRECTORY", f.steps.workdirStep), "workdir", "w", "step: the directory for what follows and for sessions")
+	s.VarP(f.steps.flag("USER", userStep), "user", "u", "step: the user for what follows and for sessions")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "don't show what the build says")
 	s.StringSliceVar(&f.tags, "tag", nil, "tag; may be repeated")
 	s.StringVar(&f.start, "start", "", "command that runs in every sandbox")
 	s.StringVar(&f.ready, "ready", "", "command that must succeed before the snapshot is taken")
-	s.StringVarP(&f.user, "user", "u", "", "default user")
-	s.StringVarP(&f.workdir, "workdir", "w", "", "default directory")
 	s.IntVar(&f.vcpus, "vcpus", 0, "vCPUs of its sandboxes")
 	s.IntVar(&f.memory, "memory-mb", 0, "memory of its sandboxes, in MiB")
 	s.IntVar(&f.disk, "disk-mb", 0, "disk of its sandboxes, in MiB")
@@ -100,8 +102,6 @@ func (f *templateFlags) definition(ctx context.Context, c *client.Client, name s
 	set(&in.Template, f.from)
 	set(&in.StartCommand, f.start)
 	set(&in.ReadyCheck, f.ready)
-	set(&in.User, f.user)
-	set(&in.Workdir, f.workdir)
 	set(&in.Vcpus, f.vcpus)
 	set(&in.MemoryMb, f.memory)
 	set(&in.DiskMb, f.disk)
@@ -115,11 +115,10 @@ func (f *templateFlags) definition(ctx context.Context, c *client.Client, name s
 	if len(f.tags) > 0 {
 		in.Tags = &f.tags
 	}
-	if err := f.addEnvironment(&in); err != nil {
+	if err := f.addAuth(&in, stdin); err != nil {
 		return in, err
 	}
-	f.addSteps(&in)
-	if err := f.addAuth(&in, stdin); err != nil {
+	if err := f.steps.addTo(ctx, c, &in, tell); err != nil {
 		return in, err
 	}
 	return in, errors.Join(upload(ctx, c, f.archive, stdin, tell, &in.Archive), upload(ctx, c, f.rootfs, stdin, tell, &in.Rootfs))
@@ -143,57 +142,31 @@ func (f *templateFlags) read(stdin io.Reader) (in client.TemplateCreate, err err
 	return in, nil
 }
 
-func (f *templateFlags) addEnvironment(in *client.TemplateCreate) error {
-	if len(f.env) == 0 {
-		return nil
-	}
-	env := gen.Environment{}
-	for _, e := range f.env {
-		name, value, ok := strings.Cut(e, "=")
-		if !ok || name == "" {
-			return ErrorWithHint("usage", "write NAME=VALUE", "--env %q has no name or no value", e)
-		}
-		env[name] = value
-	}
-	in.Env = &env
-	return nil
-}
-
-func (f *templateFlags) addSteps(in *client.TemplateCreate) {
-	if len(f.run) == 0 {
-		return
-	}
-	var steps []client.TemplateStep
-	if in.Steps != nil {
-		steps = *in.Steps
-	}
-	if f.runAs != "" {
-		steps = append(steps, client.TemplateStep{User: &f.runAs})
-	}
-	for _, r := range f.run {
-		steps = append(steps, client.TemplateStep{Run: &r})
-	}
-	in.Steps = &steps
-}
-
 // upload sends a file, if one is named, and sets the field to the upload.
-func upload(ctx context.Context, c *client.Client, path string, stdin io.Reader, tell io.Writer, field **string) error {
-	if path == "" {
+func upload(ctx context.Context, c *client.Client, file string, stdin io.Reader, tell io.Writer, field **string) (err error) {
+	var id string
+	switch file {
+	case "":
 		return nil
+	case "-":
+		p := startProgress(tell, "uploading stdin")
+		defer p.end()
+		id, err = c.Upload(ctx, p.count(stdin, 0))
+	default:
+		id, err = send(ctx, c, file, tell, func(w io.Writer) error { return writeFile(w, file) })
 	}
-	r, err := opened(path, stdin)
+	*field = &id
+	return err
+}
+
+func writeFile(w io.Writer, file string) error {
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	p := startProgress(tell, "uploading "+path)
-	defer p.end()
-	id, err := c.Upload(ctx, p.count(r, 0))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	*field = &id
-	return nil
+	defer f.Close()
+	_, err = io.Copy(w, f)
+	return err
 }
 
 // opened opens a file; - is stdin.

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,12 +67,45 @@ func templateAliasCommand(n *connection) *cobra.Command {
 }
 
 func templateLogsCommand(n *connection) *cobra.Command {
-	return &cobra.Command{Use: "logs TEMPLATE", Short: "Show the log of a template's build", Args: cobra.ExactArgs(1),
-		Example: "  space template logs mine", ValidArgsFunction: n.completes(false, templates),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			head := []string{"TIME", "STEP", "LINE"}
-			return showList(n, out, c.TemplateLogs(ctx, args[0]), head, func(l client.LogLine) []string {
-				return []string{l.At.UTC().Format(time.TimeOnly), step(l), l.Text}
-			})
-		})}
+	var follow bool
+	c := &cobra.Command{Use: "logs TEMPLATE", Short: "Show the log of a template's build", Args: cobra.ExactArgs(1),
+		Long:    "Shows the log of a template's newest build. With -f lines are shown as they come, until the build has ended; it fails as the build does.",
+		Example: "  space template logs mine\n  space template logs -f mine", ValidArgsFunction: n.completes(false, templates)}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "as it goes on, until the build has ended")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		cl, err := n.client()
+		if err != nil {
+			return err
+		}
+		ctx, _, stop := interruptible(cmd.Context())
+		defer stop()
+		if follow {
+			return interrupted(ctx, n.followLog(cmd.OutOrStdout(), cl.FollowTemplateLogs(ctx, args[0])))
+		}
+		return interrupted(ctx, showList(n, cmd.OutOrStdout(), cl.TemplateLogs(ctx, args[0]), []string{"TIME", "STEP", "LINE"}, logRow))
+	}
+	return c
+}
+
+func logRow(l client.LogLine) []string {
+	return []string{l.At.UTC().Format(time.TimeOnly), step(l), l.Text}
+}
+
+// followLog shows each line when it comes.
+func (n *connection) followLog(out io.Writer, all iter.Seq2[client.LogLine, error]) error {
+	enc := json.NewEncoder(out)
+	for l, err := range all {
+		if err != nil {
+			return err
+		}
+		if n.json() {
+			err = enc.Encode(l)
+		} else {
+			_, err = fmt.Fprintf(out, "%s  %-4s  %s\n", l.At.UTC().Format(time.TimeOnly), step(l), l.Text)
+		}
+		if err != nil {
+			return fmt.Errorf("show a line of the log: %w", err)
+		}
+	}
+	return nil
 }
