@@ -47,3 +47,18 @@ def before_call(context, case, kwargs):
 def tar(ctx, value):
     """An archive is bytes; whether they are one is the server's to find out."""
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
+
+
+@schemathesis.check
+def problem_is_listed(ctx, response, case):
+    """A problem's code is one that the operation, what opens it, or the whole document lists under x-problems."""
+    if response.status_code < 400 or response.status_code == 405 or not response.content:
+        return
+    raw, schema = case.operation.definition.raw, case.operation.schema.raw_schema
+    schemes = schema["components"]["securitySchemes"]
+    listed = set(schema["x-problems"]) | set(raw.get("x-problems", []))
+    for names in raw.get("security", schema["security"]):
+        for name in names:
+            listed |= set(schemes[name]["x-problems"])
+    code = response.json().get("code")
+    assert code in listed, f"{code} isn't listed for {raw['operationId']}"

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	contract "github.com/space-platform/space/api"
+	"github.com/space-platform/space/api/apitest"
 )
 
 // facts is what both the contract and the edge's table say of an operation.
@@ -24,14 +26,27 @@ type facts struct {
 // schemes are the contract's names of the materials.
 var schemes = map[string]material{"attachment": attachmentToken, "sandbox": sandboxToken, "upload": uploadToken, "signedURL": signedURL}
 
+var loaded = sync.OnceValues(func() (*openapi3.T, error) {
+	return openapi3.NewLoader().LoadFromData([]byte(contract.OpenAPI()))
+})
+
 func loadContract(t *testing.T) *openapi3.T {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData([]byte(contract.OpenAPI()))
+	doc, err := loaded()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return doc
 }
+
+// problems are those that the contract lists for what is served here.
+var problems = sync.OnceValues(func() (*apitest.Problems, error) {
+	doc, err := loaded()
+	if err != nil {
+		return nil, err
+	}
+	return apitest.NewProblems(doc, func(o *openapi3.Operation) bool { return slices.Contains(o.Tags, "data plane") }), nil
+})
 
 // TestTheContractIsServed compares the table with what openapi.yaml lists under the tag `data plane`, both ways: paths, methods, query
 // parameters, bodies, materials.

@@ -383,6 +383,13 @@ func (c *client) problem(t *testing.T) (p struct {
 	if p.Status != c.StatusCode || p.Type == "" || p.Title == "" || space.CheckID(space.PrefixRequest, p.RequestID) != nil {
 		t.Errorf("problem %+v of status %d", p, c.StatusCode)
 	}
+	listed, err := problems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if listed.Unlisted(c.Request, p.Code) {
+		t.Errorf("%s %s answers with %s, which the contract doesn't list for it", c.Request.Method, c.Request.URL.Path, p.Code)
+	}
 	return p
 }
 

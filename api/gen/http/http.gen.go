@@ -735,7 +735,7 @@ type OperationStatus string
 
 // Problem RFC 9457.
 type Problem struct {
-	// Code The stable name of the error.
+	// Code The stable name of the error. Each operation lists its own; a later version may have more.
 	Code string `json:"code"`
 
 	// Detail What happened and what to do.

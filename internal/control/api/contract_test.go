@@ -18,6 +18,7 @@ import (
 
 	space "github.com/space-platform/space"
 	contract "github.com/space-platform/space/api"
+	"github.com/space-platform/space/api/apitest"
 	"github.com/space-platform/space/internal/control/api"
 )
 
@@ -40,6 +41,59 @@ func loadContract(t *testing.T) *openapi3.T {
 		t.Fatal(err)
 	}
 	return doc
+}
+
+var problems = sync.OnceValues(func() (*apitest.Problems, error) {
+	doc, err := loaded()
+	if err != nil {
+		return nil, err
+	}
+	return apitest.NewProblems(doc, func(o *openapi3.Operation) bool { return !slices.Equal(o.Tags, elsewhere) }), nil
+})
+
+// listed is what problems the contract lists for what is served here.
+func listed(t *testing.T) *apitest.Problems {
+	t.Helper()
+	p, err := problems()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestOneVocabularyOfProblems: the contract's codes are the vocabulary's, and what an operation lists is of them, once.
+func TestOneVocabularyOfProblems(t *testing.T) {
+	doc := loadContract(t)
+	var want, got []string
+	for _, c := range space.Codes() {
+		want = append(want, string(c))
+	}
+	for _, c := range doc.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum {
+		got = append(got, c.(string))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the contract's codes differ from the vocabulary (-vocabulary +contract):\n%s", diff)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, o := range item.Operations() {
+			listed := apitest.Listed(doc, o)
+			for _, c := range listed {
+				if !slices.Contains(want, c) {
+					t.Errorf("%s %s lists %s, which is no code", method, path, c)
+				}
+			}
+			body := o.RequestBody != nil && o.RequestBody.Value.Content["application/json"] != nil
+			if body != slices.Contains(listed, string(space.CodeMediaType)) {
+				t.Errorf("%s %s takes JSON: %t, and lists %v", method, path, body, listed)
+			}
+			repeatable := slices.ContainsFunc(o.Parameters, func(p *openapi3.ParameterRef) bool { return p.Value.Name == "Idempotency-Key" })
+			if repeatable != slices.Contains(listed, string(space.CodeIdempotencyMismatch)) {
+				t.Errorf("%s %s takes an Idempotency-Key: %t, and lists %v", method, path, repeatable, listed)
+			}
+		}
+	}
 }
 
 // TestEveryOperationIsServed compares the door's table with the contract, both ways: paths, methods, query parameters, bodies, keys.

@@ -185,7 +185,13 @@ func (r *rig) do(t *testing.T, method, path string, body any, header ...string) 
 			req.Header.Del(header[i])
 		}
 	}
-	return send(t, req)
+	a := send(t, req)
+	if a.status >= 400 {
+		if code := a.problem(t).Code; listed(t).Unlisted(req, code) {
+			t.Errorf("%s %s answers with %s, which the contract doesn't list for it", method, req.URL.Path, code)
+		}
+	}
+	return a
 }
 
 func bodyOf(t *testing.T, body any) io.Reader {

@@ -45,6 +45,7 @@ type operation struct {
 	Body       []content
 	BodyNeeded bool
 	Responses  []response
+	Problems   []string // codes
 	Example    string
 }
 
@@ -90,8 +91,25 @@ func (d document) operation(path, m pair) operation {
 		node, _ := d.resolve(r.node)
 		o.Responses = append(o.Responses, response{Status: r.name, About: text(node, "description"), Body: d.contents(node)})
 	}
+	o.Problems = d.problems(m.node, o.Material)
 	o.Example = d.curl(o, path.node, m.node)
 	return o
+}
+
+// problems are the codes that an operation lists, then those of what opens it, then those of all.
+func (d document) problems(n *yaml.Node, materials []string) []string {
+	const listed = "x-problems"
+	out := texts(n, listed)
+	for _, name := range materials {
+		out = append(out, texts(d.root, "components", "securitySchemes", name, listed)...)
+	}
+	out = append(out, texts(d.root, listed)...)
+	seen := map[string]bool{}
+	return slices.DeleteFunc(out, func(code string) bool {
+		again := seen[code]
+		seen[code] = true
+		return again
+	})
 }
 
 // material names what opens an operation, by the document's security schemes.
