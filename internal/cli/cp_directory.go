@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 )
 
@@ -126,6 +127,9 @@ func unpackEntry(r io.Reader, h *tar.Header, root *os.Root) error {
 	if name == "." {
 		return nil
 	}
+	if sparse(h) {
+		return errors.New("the sandbox sends a sparse file, which may be any size: read it by itself")
+	}
 	mode := fs.FileMode(h.Mode).Perm()
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -149,6 +153,16 @@ func unpackEntry(r io.Reader, h *tar.Header, root *os.Root) error {
 	}
 	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Close())
+}
+
+// sparse reports whether a file's holes are left out of an archive: a few bytes would fill a disk.
+func sparse(h *tar.Header) bool {
+	for name := range h.PAXRecords {
+		if strings.HasPrefix(name, "GNU.sparse.") {
+			return true
+		}
+	}
+	return h.Typeflag == tar.TypeGNUSparse
 }
 
 // makeRoom removes what has the name of something that comes, so that an earlier copy's links and read-only files are no hindrance and nothing

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +43,47 @@ func FuzzReadWait(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if d, err := readWait(&s); err == nil && (d < 0 || d > 300e9) {
 			t.Fatalf("%q is %s", s, d)
+		}
+		if d, err := readGrace(&s); err == nil && (d < 0 || d > 300e9) {
+			t.Fatalf("%q is a grace of %s", s, d)
+		}
+	})
+}
+
+// FuzzFilter holds that a filter is what a client wrote, and that what is told of a wrong one is short.
+func FuzzFilter(f *testing.F) {
+	f.Add("a=b", "a=c")
+	f.Add("=", "a==b")
+	f.Add("\xff=\x00", "a")
+	f.Fuzz(func(t *testing.T, one, other string) {
+		m, err := readMetadata(&[]string{one, other})
+		if err != nil {
+			if len(err.Error()) > 1000 {
+				t.Fatalf("an error of %d bytes", len(err.Error()))
+			}
+			return
+		}
+		for _, s := range []string{one, other} {
+			name, value, ok := strings.Cut(s, "=")
+			if got, there := m[name]; !ok || !there || got != value || len(m) != 2 {
+				t.Fatalf("%q and %q are %q", one, other, m)
+			}
+		}
+	})
+}
+
+// FuzzReadLast holds that the id of a last event is one that the feed may have sent.
+func FuzzReadLast(f *testing.F) {
+	for _, s := range []string{"0", "9223372036854775807", "9223372036854775808", "-1", "+1", "0x1", " 1", "1\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		n, err := readLast(&s)
+		switch {
+		case err != nil && n != nil:
+			t.Fatalf("%q is refused and %d", s, *n)
+		case err == nil && (n == nil || *n < 0 || fmt.Sprintf("%0*d", len(s), *n) != s):
+			t.Fatalf("%q is %v", s, n)
 		}
 	})
 }
