@@ -18,14 +18,27 @@ import (
 	"github.com/space-platform/space/internal/supervise"
 )
 
-// TestOneRequestInAllLogs attaches to a session and finds the request's id in the log of every role on its way, and its token in none.
+// TestOneRequestInAllLogs attaches to a session, looks at a file, and finds the request's id in the log of every role on its
+// way, and its token in none.
 func TestOneRequestInAllLogs(t *testing.T) {
-	open := session(t, create(t, "mini"), client.SessionCreate{Argv: argv("true")})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, open.Attachment.Url, nil)
+	box := create(t, "mini")
+	open := session(t, box, client.SessionCreate{Argv: argv("true")})
+	onItsWay(t, http.MethodGet, open.Attachment.Url, open.Attachment.Token)
+	token, err := platform.client.CreateSandboxToken(t.Context(), box.Id, "e2e", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+open.Attachment.Token)
+	onItsWay(t, http.MethodGet, token.Url+"/files/stat?path=/etc/passwd", token.Secret)
+}
+
+// onItsWay makes a request on the data plane and finds it in every log.
+func onItsWay(t *testing.T, method, to, bearer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+bearer)
 	req.Header.Set("X-Request-Id", "chosen-by-a-client")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -33,10 +46,10 @@ func TestOneRequestInAllLogs(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("attach: %s, %v", resp.Status, err)
+		t.Fatalf("%s %s: %s, %v", method, req.URL.Path, resp.Status, err)
 	}
 	id := resp.Header.Get("X-Request-Id")
-	wantInLogs(t, id, []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host}, open.Attachment.Token, platform.key, "chosen-by-a-client")
+	wantInLogs(t, id, []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host}, bearer, platform.key, "chosen-by-a-client")
 }
 
 // TestOneRequestInAllLogsOfItsOrders: what a request asks for is done later, by an order to the node, and is found by the request's id there too.

@@ -3,7 +3,13 @@
 package redteam
 
 import (
+	"archive/tar"
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +54,16 @@ func (h held) ends(t *testing.T, since time.Time) {
 		}
 	case <-time.After(time.Until(since.Add(2 * within))):
 		t.Errorf("%s goes on after %s", h.what, 2*within)
+	}
+}
+
+// over waits until what is held open has come to its own end.
+func (h held) over(t *testing.T) {
+	t.Helper()
+	select {
+	case <-h.ended:
+	case <-time.After(callDeadline):
+		t.Fatalf("%s goes on", h.what)
 	}
 }
 
@@ -166,25 +182,119 @@ func TestA25LastOwner(t *testing.T) {
 	}
 }
 
+// bring holds a request whose body brings a piece and then nothing.
+func bring(t *testing.T, what, method, to, bearer string, first []byte) held {
+	t.Helper()
+	body, w := io.Pipe()
+	t.Cleanup(func() { w.Close() })
+	go w.Write(first)
+	req, err := http.NewRequestWithContext(bounded(t), method, to, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+bearer)
+	h := held{what, make(chan string, 1)}
+	go func() { h.ended <- answered(req) }()
+	return h
+}
+
+// answered is a request's answer, or why there's none.
+func answered(req *http.Request) string {
+	resp, err := direct.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	return fmt.Sprintf("%d %s %v", resp.StatusCode, b, err)
+}
+
+// take holds an answer of which a piece has come, and whose rest nobody reads until the material has ended.
+func take(t *testing.T, what, to, bearer string) (h held, read func()) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(bounded(t), http.MethodGet, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	resp, err := direct.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if _, err := io.ReadFull(resp.Body, make([]byte, 1000)); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %v", what, resp.StatusCode, err)
+	}
+	h = held{what, make(chan string, 1)}
+	return h, func() {
+		if n, err := io.Copy(io.Discard, resp.Body); err == nil {
+			t.Errorf("%s came whole, %d bytes more", what, n)
+		}
+		h.ended <- ""
+	}
+}
+
+// begunArchive is the beginning of an archive, of which much is to come.
+func begunArchive(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := w.WriteHeader(&tar.Header{Name: "large", Mode: 0o644, Size: 64 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // TestA25SandboxToken revokes a token of a sandbox under all that it has opened; what another token has opened goes on.
 func TestA25SandboxToken(t *testing.T) {
 	box, _ := boxes(t)
-	attach := func(bearer string) held {
-		made := decode[gen.SessionCreated](t, ask(t, "POST", box.path("/sessions"), bearer, `{"argv":["sleep","1000"]}`).want(t, 201))
+	makeFile := box.session(t, `{"argv":["sh","-c","mkdir -p /tmp/large && head -c 33554432 /dev/zero >/tmp/large/f"]}`)
+	hold(t, "the file's making", makeFile.Attachment.Url, makeFile.Attachment.Token).over(t)
+	list := func(pattern string) bool {
+		return strings.Contains(ask(t, "GET", box.path("/files/list?path=/tmp&depth=2"), box.token, "").want(t, 200).body, pattern)
+	}
+	open := func(bearer, name string) (all []held) {
+		made := decode[gen.SessionCreated](t, ask(t, "POST", box.path("/sessions"), bearer, `{"argv":["sh","-c","touch /tmp/`+name+`-begun; head -c 1 >/tmp/`+name+`-byte; touch /tmp/`+name+`-got; sleep 1000"],"open_stdin":true}`).want(t, 201))
 		t.Cleanup(func() {
 			ask(t, "POST", platform.edge+"/v1/sessions/"+made.Session.Id+"/signal", box.token, `{"signal":"SIGKILL"}`)
 		})
-		return hold(t, "an attach", made.Attachment.Url, made.Attachment.Token)
+		session := platform.edge + "/v1/sessions/" + made.Session.Id
+		all = append(all, hold(t, "an attach", made.Attachment.Url, made.Attachment.Token), hold(t, "an attach by the sandbox's token", session+"/attach", bearer),
+			hold(t, "a watch", box.path("/files/watch?path=/tmp"), bearer))
+		eventually(t, callDeadline, "the session begins", func() bool { return list(name + "-begun") })
+		all = append(all, bring(t, "input", "POST", session+"/stdin?offset=0", bearer, []byte("x")))
+		eventually(t, callDeadline, "the input arrives", func() bool { return list(name + "-got") })
+		return append(all, bring(t, "an upload", "PUT", box.path("/files/content?path=/tmp/"+name), bearer, bytes.Repeat([]byte("x"), 1<<20)),
+			bring(t, "an upload of an archive", "PUT", box.path("/files/archive?path=/tmp/"+name+"-tree"), bearer, begunArchive(t)))
 	}
 	token := tokenOf(t, box.id)
-	other := []held{attach(box.token), hold(t, "a watch", box.path("/files/watch?path=/tmp"), box.token)}
-	open := []held{attach(token.Secret), hold(t, "a watch", box.path("/files/watch?path=/tmp"), token.Secret)}
+	other, mine := open(box.token, "other"), open(token.Secret, "mine")
+	signed := decode[gen.FileURL](t, ask(t, "POST", platform.api+"/v1/sandboxes/"+box.id+"/file-urls", platform.owner, `{"path":"/tmp/large/f","operation":"read"}`).want(t, 201)).Url
+	var reads []func()
+	for what, x := range map[string][2]string{
+		"a download": {box.path("/files/content?path=/tmp/large/f"), token.Secret}, "a download of a directory": {box.path("/files/archive?path=/tmp/large"), token.Secret}, "a signed URL": {signed, ""},
+	} {
+		h, read := take(t, what, x[0], x[1])
+		mine, reads = append(mine, h), append(reads, read)
+	}
 	since := time.Now()
 	ask(t, "DELETE", platform.api+"/v1/sandboxes/"+box.id+"/tokens/"+token.Token.Id, platform.owner, "").want(t, 204)
-	for _, h := range open {
+	ask(t, "DELETE", platform.api+"/v1/sandboxes/"+box.id+"/file-urls", platform.owner, "").want(t, 204)
+	for i, h := range mine {
+		if n := i - (len(mine) - len(reads)); n >= 0 { // those that the edge has cut, while nothing was read
+			reads[n]()
+		}
 		h.ends(t, since)
 	}
 	for _, h := range other {
 		h.goesOn(t)
+	}
+	if list(`"/tmp/mine"`) {
+		t.Error("what a revoked token had begun to write is there")
 	}
 }
