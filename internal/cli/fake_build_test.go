@@ -76,6 +76,11 @@ func (f *fake) build(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fake) operation(w http.ResponseWriter, r *http.Request) {
+	if r.PathValue("id") == "op_slow" {
+		f.told <- "WAIT"
+		<-r.Context().Done()
+		return
+	}
 	t := template(cmp.Or(strings.TrimPrefix(r.PathValue("id"), "op_build_"), "mini"))
 	answer(w, 200, gen.Operation{Id: r.PathValue("id"), Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusSucceeded, Template: &t, CreatedAt: epoch})
 }

@@ -110,7 +110,7 @@ func template(name string) gen.Template {
 func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 	var in gen.SandboxCreate
 	json.NewDecoder(r.Body).Decode(&in)
-	if in.Template != "base" && in.Template != "sticky" {
+	if in.Template != "base" && in.Template != "sticky" && in.Template != "slow" {
 		refuse(w, 404, "not_found", "there is no template "+in.Template)
 		return
 	}
@@ -122,6 +122,10 @@ func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 		s.Metadata = *in.Metadata
 	}
 	f.sandboxes = append(f.sandboxes, s)
+	if in.Template == "slow" {
+		answer(w, 202, gen.Operation{Id: "op_slow", Kind: gen.OperationKindCreateSandbox, Status: gen.OperationStatusRunning, Sandbox: &s, CreatedAt: epoch})
+		return
+	}
 	answer(w, 201, gen.Operation{Id: "op_1", Kind: gen.OperationKindCreateSandbox, Status: gen.OperationStatusSucceeded, Sandbox: &s, CreatedAt: epoch})
 }
 

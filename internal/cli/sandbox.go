@@ -45,11 +45,12 @@ func mebibytes(n int) string { return strconv.Itoa(n) + " MiB" }
 
 // awaitSandbox waits, with the user, until a sandbox runs.
 func awaitSandbox(ctx context.Context, c *client.Client, op client.Operation, tell io.Writer) (client.Sandbox, error) {
-	p := startProgress(tell, "creating sandbox "+op.Sandbox.Id)
+	id := op.Sandbox.Id
+	p := startProgress(tell, "creating sandbox "+id)
 	defer p.end()
 	op, err := c.Await(ctx, op)
 	if err != nil {
-		return client.Sandbox{}, fmt.Errorf("create sandbox: %w", err)
+		return client.Sandbox{}, fmt.Errorf("create sandbox %s: %w", id, err)
 	}
 	return *op.Sandbox, nil
 }

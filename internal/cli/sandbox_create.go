@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -46,17 +48,30 @@ func (n *connection) createSandbox(cmd *cobra.Command, in client.SandboxCreate) 
 	if err != nil {
 		return err
 	}
-	op, err := c.BeginCreateSandbox(cmd.Context(), in)
+	ctx, _, stop := interruptible(cmd.Context())
+	defer stop()
+	ordering, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTimeout)
+	defer cancel()
+	op, err := c.BeginCreateSandbox(ordering, in)
 	if err != nil {
 		return err
 	}
-	s, err := awaitSandbox(cmd.Context(), c, op, cmd.ErrOrStderr())
+	s, err := awaitSandbox(ctx, c, op, cmd.ErrOrStderr())
 	if err != nil {
-		return err
+		return unawaited(ctx, op.Sandbox.Id, err)
 	}
 	if n.json() {
 		return WriteJSON(cmd.OutOrStdout(), s)
 	}
 	_, err = fmt.Fprintln(cmd.OutOrStdout(), s.Id)
 	return err
+}
+
+// unawaited is the ending of a creation for whose end nobody waits any more. It tells the sandbox that there will be.
+func unawaited(ctx context.Context, id string, err error) error {
+	var s signalled
+	if !errors.As(context.Cause(ctx), &s) {
+		return err
+	}
+	return exitCode{exitSignal + int(s.Signal), &cliError{code: "interrupted", message: "sandbox " + id + " goes on being created", hint: "'space sandbox rm " + id + "' deletes it"}}
 }
