@@ -84,7 +84,7 @@ func liveSession(s *sandboxv1.Session) httpapi.LiveSession {
 		return out
 	}
 	out.State = httpapi.LiveSessionStateEnded
-	out.Stopped, out.Lost = truth(s.GetStopped()), truth(s.GetLost())
+	out.Stopped, out.Lost, out.TimedOut = truth(s.GetStopped()), truth(s.GetLost()), truth(s.GetTimedOut())
 	if s.GetEndedAt() != nil {
 		at := s.GetEndedAt().AsTime()
 		out.EndedAt = &at

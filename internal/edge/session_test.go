@@ -46,7 +46,7 @@ func TestLiveSessions(t *testing.T) {
 		return s.Send(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Sessions{Sessions: &sandboxv1.Sessions{Sessions: []*sandboxv1.Session{
 			{Session: "ses_1", Pid: 7, Argv: []string{"sh"}, User: "user", Tty: true, Started: at, Output: 5},
 			{Session: "ses_2", Argv: []string{"a"}, Started: at, Ended: true, EndedAt: at},
-			{Session: "ses_3", Argv: []string{"a"}, Started: at, Ended: true, Signal: 9, EndedAt: at},
+			{Session: "ses_3", Argv: []string{"a"}, Started: at, Ended: true, Signal: 9, EndedAt: at, TimedOut: true},
 			{Session: "ses_4", Ended: true, Code: 127, Error: "no such program"},
 		}}}})
 	}
@@ -54,7 +54,7 @@ func TestLiveSessions(t *testing.T) {
 	want := strings.Join([]string{
 		`{"items":[{"argv":["sh"],"id":"ses_1","output_bytes":5,"pid":7,"started_at":"2026-01-01T12:00:00.000005Z","state":"running","tty":true,"user":"user"}`,
 		`{"argv":["a"],"code":0,"ended_at":"2026-01-01T12:00:00.000005Z","id":"ses_2","output_bytes":0,"started_at":"2026-01-01T12:00:00.000005Z","state":"ended","tty":false}`,
-		`{"argv":["a"],"ended_at":"2026-01-01T12:00:00.000005Z","id":"ses_3","output_bytes":0,"signal":"SIGKILL","started_at":"2026-01-01T12:00:00.000005Z","state":"ended","tty":false}`,
+		`{"argv":["a"],"ended_at":"2026-01-01T12:00:00.000005Z","id":"ses_3","output_bytes":0,"signal":"SIGKILL","started_at":"2026-01-01T12:00:00.000005Z","state":"ended","timed_out":true,"tty":false}`,
 		`{"argv":[],"code":127,"error":"no such program","id":"ses_4","output_bytes":0,"state":"ended","tty":false}]}` + "\n",
 	}, ",")
 	if got := c.body(t); got != want {

@@ -608,7 +608,7 @@ type LiveSession struct {
 	Cwd     *string    `json:"cwd,omitempty"`
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
-	// Error Why the program couldn't be started.
+	// Error Why the program couldn't be started, or why the session was lost.
 	Error *string `json:"error,omitempty"`
 	Id    string  `json:"id"`
 
@@ -627,9 +627,12 @@ type LiveSession struct {
 	State     LiveSessionState `json:"state"`
 
 	// Stopped It ended while its sandbox was being stopped.
-	Stopped *bool   `json:"stopped,omitempty"`
-	Tty     bool    `json:"tty"`
-	User    *string `json:"user,omitempty"`
+	Stopped *bool `json:"stopped,omitempty"`
+
+	// TimedOut Its time was over, and it was killed for that.
+	TimedOut *bool   `json:"timed_out,omitempty"`
+	Tty      bool    `json:"tty"`
+	User     *string `json:"user,omitempty"`
 }
 
 // LiveSessionState defines model for LiveSession.State.

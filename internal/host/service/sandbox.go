@@ -142,7 +142,7 @@ func sessionMessage(i session.Info) *sandboxv1.Session {
 	switch {
 	case i.Exit != nil:
 		m.Ended, m.Code, m.Signal, m.Error, m.EndedAt = true, i.Exit.GetCode(), i.Exit.GetSignal(), i.Exit.GetError(), i.Exit.GetAt()
-		m.Stopped = i.Exit.GetStopped()
+		m.Stopped, m.TimedOut = i.Exit.GetStopped(), i.Exit.GetTimedOut()
 	case i.Lost != nil:
 		m.Ended, m.Lost, m.Error, m.EndedAt = true, true, peer.ErrorMessage(i.Lost).GetMessage(), timestamppb.New(i.EndedAt)
 	}

@@ -1786,9 +1786,10 @@ type Session struct {
 	Signal        int32                  `protobuf:"varint,10,opt,name=signal,proto3" json:"signal,omitempty"`
 	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
 	EndedAt       *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	Output        uint64                 `protobuf:"varint,13,opt,name=output,proto3" json:"output,omitempty"`   // length of the log
-	Stopped       bool                   `protobuf:"varint,14,opt,name=stopped,proto3" json:"stopped,omitempty"` // it ended while its sandbox was being stopped
-	Lost          bool                   `protobuf:"varint,15,opt,name=lost,proto3" json:"lost,omitempty"`       // its execution is gone: how it would have ended nobody knows
+	Output        uint64                 `protobuf:"varint,13,opt,name=output,proto3" json:"output,omitempty"`                     // length of the log
+	Stopped       bool                   `protobuf:"varint,14,opt,name=stopped,proto3" json:"stopped,omitempty"`                   // it ended while its sandbox was being stopped
+	Lost          bool                   `protobuf:"varint,15,opt,name=lost,proto3" json:"lost,omitempty"`                         // its execution is gone: how it would have ended nobody knows
+	TimedOut      bool                   `protobuf:"varint,16,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"` // its time was over, and it was killed for that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1924,6 +1925,13 @@ func (x *Session) GetStopped() bool {
 func (x *Session) GetLost() bool {
 	if x != nil {
 		return x.Lost
+	}
+	return false
+}
+
+func (x *Session) GetTimedOut() bool {
+	if x != nil {
+		return x.TimedOut
 	}
 	return false
 }
@@ -2266,7 +2274,7 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\ttruncated\x18\x02 \x01(\bR\ttruncated\"/\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"\x8c\x03\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\"\xa9\x03\n" +
 	"\aSession\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\rR\x03pid\x12\x12\n" +
@@ -2283,7 +2291,8 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\bended_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\x16\n" +
 	"\x06output\x18\r \x01(\x04R\x06output\x12\x18\n" +
 	"\astopped\x18\x0e \x01(\bR\astopped\x12\x12\n" +
-	"\x04lost\x18\x0f \x01(\bR\x04lost\"A\n" +
+	"\x04lost\x18\x0f \x01(\bR\x04lost\x12\x1b\n" +
+	"\ttimed_out\x18\x10 \x01(\bR\btimedOut\"A\n" +
 	"\bSessions\x125\n" +
 	"\bsessions\x18\x01 \x03(\v2\x19.space.sandbox.v1.SessionR\bsessions\"\x90\x02\n" +
 	"\x05Usage\x12*\n" +
