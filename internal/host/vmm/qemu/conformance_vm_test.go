@@ -7,6 +7,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,10 +23,40 @@ import (
 	"github.com/space-platform/space/internal/instance/instancetest"
 )
 
-// accelerationVariable names the acceleration, if it isn't software emulation: see 'make test-kvm'.
-const accelerationVariable = "SPACE_TEST_ACCELERATION"
+// What hack/test-kvm tells these tests.
+const (
+	accelerationVariable = "SPACE_TEST_ACCELERATION" // "" for software emulation
+	factorVariable       = "SPACE_TEST_CPU_FACTOR"   // how much slower than it says a guest is, because the host itself is emulated; "" for not at all
+	argsVariable         = "SPACE_TEST_KERNEL_ARGS"  // more of the guests' kernel arguments
+)
 
 func acceleration() string { return cmp.Or(os.Getenv(accelerationVariable), "tcg") }
+
+// slower is a driver on a host that is emulated itself, which the driver can't know.
+type slower struct {
+	vmm.Driver
+	factor float64
+}
+
+func (s slower) Capabilities() vmm.Capabilities {
+	c := s.Driver.Capabilities()
+	c.CPUFactor *= s.factor
+	return c
+}
+
+// patient is the driver with the patience that its host needs.
+func patient(t *testing.T) vmm.Driver {
+	t.Helper()
+	text := os.Getenv(factorVariable)
+	if text == "" {
+		return driver(t)
+	}
+	factor, err := strconv.ParseFloat(text, 64)
+	if err != nil || factor < 1 {
+		t.Fatalf("%s=%q: want a number from 1 on", factorVariable, text)
+	}
+	return slower{driver(t), factor}
+}
 
 func driver(t testing.TB) *qemu.Driver {
 	t.Helper()
@@ -38,10 +70,13 @@ func driver(t testing.TB) *qemu.Driver {
 func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclosure) vmmtest.Fixture {
 	t.Helper()
 	return vmmtest.Fixture{
-		Driver: driver(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd, Tuned: k.Tuned,
+		Driver: patient(t), Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Args: strings.Fields(os.Getenv(argsVariable)), Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd, Tuned: k.Tuned,
 		Disk: vmmtest.Image(t), Virtual: true, Enclosure: enclosure,
 	}
 }
+
+// What machines boot must be there before an outer guest can be given it.
+func TestTheKernelIsThere(t *testing.T) { vmmtest.Kernel(t) }
 
 // In the jail a machine has a network device, too.
 func TestConformanceInTheJail(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	diskPath   = "/vm/disk"
 )
 
+// kvmDevice is hardware virtualisation, which QEMU opens by this path only. An enclosure has no device that it isn't given.
+const kvmDevice = "/dev/kvm"
+
 // firstFD is the first descriptor of a Command's files.
 const firstFD = 3
 
@@ -95,6 +98,9 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*
 	memory, err := inspect(f.memory, l.Shape.MemoryBytes)
 	if err != nil {
 		return nil, err
+	}
+	if l.Acceleration == "kvm" {
+		f.bind[kvmDevice] = vmm.Source{Path: kvmDevice, Writable: true}
 	}
 	if f.disk != "" {
 		f.bind[diskPath] = vmm.Source{Path: f.disk, Writable: true}
