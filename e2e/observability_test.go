@@ -23,18 +23,19 @@ import (
 func TestOneRequestInAllLogs(t *testing.T) {
 	box := create(t, "mini")
 	open := session(t, box, client.SessionCreate{Argv: argv("true")})
-	onItsWay(t, http.MethodGet, open.Attachment.Url, open.Attachment.Token)
+	behind := []instance.Role{instance.API, instance.NodeAPI, instance.Manager, instance.Host}
+	onItsWay(t, open.Attachment.Url, open.Attachment.Token, append(behind, instance.Edge))
 	token, err := platform.client.CreateSandboxToken(t.Context(), box.Id, "e2e", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	onItsWay(t, http.MethodGet, token.Url+"/files/stat?path=/etc/passwd", token.Secret)
+	onItsWay(t, token.Url+"/files/stat?path=/etc/passwd", token.Secret, behind) // the edge logs streams, and what went wrong
 }
 
-// onItsWay makes a request on the data plane and finds it in every log.
-func onItsWay(t *testing.T, method, to, bearer string) {
+// onItsWay makes a request on the data plane and finds it in the logs of roles.
+func onItsWay(t *testing.T, to, bearer string, roles []instance.Role) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, to, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +47,10 @@ func onItsWay(t *testing.T, method, to, bearer string) {
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s %s: %s, %v", method, req.URL.Path, resp.Status, err)
+		t.Fatalf("%s: %s, %v", req.URL.Path, resp.Status, err)
 	}
 	id := resp.Header.Get("X-Request-Id")
-	wantInLogs(t, id, []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host}, bearer, platform.key, "chosen-by-a-client")
+	wantInLogs(t, id, roles, bearer, platform.key, "chosen-by-a-client")
 }
 
 // TestOneRequestInAllLogsOfItsOrders: what a request asks for is done later, by an order to the node, and is found by the request's id there too.
