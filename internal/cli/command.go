@@ -45,7 +45,7 @@ func addCommandFlags(c *cobra.Command) *commandFlags {
 	c.Flags().BoolVarP(&f.noStdin, "no-stdin", "n", false, "don't read stdin, even if something is piped in")
 	c.Flags().BoolVarP(&f.stdin, "interactive", "i", false, "send stdin while the command runs, however long it is")
 	c.Flags().BoolVarP(&f.tty, "tty", "t", false, "run in a terminal; implies -i")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the command after this time")
+	spanVar(c.Flags(), &f.timeout, "timeout", "kill the command after this time")
 	return f
 }
 

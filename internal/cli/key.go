@@ -49,7 +49,7 @@ func keyCreateCommand(n *connection) *cobra.Command {
 	c.Flags().StringVar(&role, "role", "", "owner, admin, developer or viewer; at most your own")
 	c.Flags().StringVar(&project, "project", "", "id of another project")
 	c.Flags().StringVar(&user, "for", "", "id of the user whose key it is")
-	c.Flags().DurationVar(&expires, "expires", 0, "how long it's valid; for ever if not given")
+	spanVar(c.Flags(), &expires, "expires", "how long it's valid; for ever if not given")
 	c.Flags().BoolVar(&e2b, "e2b", false, "in the form that E2B's SDKs insist on")
 	n.completesFlag(c, "role", words(roleNames...))
 	n.completesFlag(c, "project", projects)

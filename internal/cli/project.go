@@ -105,7 +105,7 @@ func addQuotaFlags(c *cobra.Command) func(before *client.Quota) *client.Quota {
 	var sandboxes, vcpus int
 	var memory, disk int64
 	f := c.Flags()
-	f.IntVar(&sandboxes, "sandboxes", 0, "most sandboxes at once")
+	f.IntVar(&sandboxes, "sandboxes", 0, "most sandboxes at once; -1 removes this limit, as with the others")
 	f.IntVar(&vcpus, "vcpus", 0, "most vCPUs together")
 	f.Int64Var(&memory, "memory-mb", 0, "most memory together, in MiB")
 	f.Int64Var(&disk, "disk-mb", 0, "most disk together, in MiB")

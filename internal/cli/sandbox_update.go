@@ -48,7 +48,7 @@ func (f *lifeFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; may be repeated")
 	s.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for all its sessions; may be repeated")
-	s.DurationVar(&f.lifetime, "lifetime", 0, "how long it lives from now on, for example 90m")
+	spanVar(s, &f.lifetime, "lifetime", "how long it lives from now on, for example 90m")
 	s.StringVar(&f.onExpiry, "on-expiry", "", "what happens then: delete or stop; none removes a lifetime")
 	c.RegisterFlagCompletionFunc("on-expiry", cobra.FixedCompletions([]string{"delete", "stop", "none"}, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -29,7 +29,7 @@ func sandboxURLCreateCommand(n *connection) *cobra.Command {
 		Example: "  curl -fsS \"$(space sandbox url create sbx_…:report.pdf)\"\n  curl -fsST in.csv \"$(space sandbox url create --write --life 10m sbx_…:/tmp/in.csv)\"",
 	}
 	c.Flags().BoolVar(&write, "write", false, "it writes the file, instead of reading it")
-	c.Flags().DurationVar(&life, "life", 0, "how long it works, at most 168h; an hour if not given")
+	spanVar(c.Flags(), &life, "life", "how long it works, at most 168h; an hour if not given")
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
 	c.ValidArgsFunction = n.completesPlace
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {

@@ -110,7 +110,10 @@ func (f *templateFlags) definition(ctx context.Context, c *client.Client, name s
 		in.Debian = &struct {
 			Packages *[]string `json:"packages,omitempty"`
 			Suite    string    `json:"suite"`
-		}{&f.packages, f.debian}
+		}{Suite: f.debian}
+		if len(f.packages) > 0 {
+			in.Debian.Packages = &f.packages
+		}
 	}
 	if len(f.tags) > 0 {
 		in.Tags = &f.tags
