@@ -21,8 +21,8 @@ func TestMe(t *testing.T) {
 	if me.Project.Quota != (gen.Quota{}) || *me.Project.Used.Sandboxes != 0 || *me.Project.Used.DiskMb != 0 {
 		t.Errorf("a new project: %+v", me.Project)
 	}
-	r.sandbox(t)
-	if used := r.me(t).Project.Used; *used.Sandboxes != 1 || *used.Vcpus != 1 || *used.MemoryMb != 128 || *used.DiskMb != 64 {
+	r.sandbox(t) // its disk, and its template's
+	if used := r.me(t).Project.Used; *used.Sandboxes != 1 || *used.Vcpus != 1 || *used.MemoryMb != 128 || *used.DiskMb != 2*64 {
 		t.Errorf("with a sandbox: %+v", used)
 	}
 }
