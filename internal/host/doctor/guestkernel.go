@@ -19,19 +19,19 @@ type guestKernelFacts struct {
 }
 
 func judgeGuestKernel(f guestKernelFacts, err error) verdict {
-	const slower = "machines boot, and their templates are built, at less than half the speed of tuned kernels, and their kernel has no overlay, no FUSE and no netfilter"
+	const lacks = "it has no overlay, no FUSE, no tun and no nftables without modules, and a guest has none"
 	switch {
 	case f.forced != "" && f.forced != kernel.Tuned && f.forced != kernel.Cloud:
 		return verdict{Fail, "the configuration asks for kernel " + string(f.forced), "no machine will start: want tuned, cloud or nothing", "sed -i /^kernel/d " + f.config}
 	case err != nil:
-		return verdict{Fail, err.Error(), "no machine will start", "make kernel"}
+		return verdict{Fail, err.Error(), "no machine will start", "sed -i /^kernel/d " + f.config}
 	case f.Tuned:
 		return fine("tuned " + f.Version + ", one for a single vCPU and one for more")
 	case f.forced == kernel.Cloud:
-		return verdict{Info, "Debian's for cloud guests, which the configuration chooses", slower, "sed -i /^kernel/d " + f.config}
+		return verdict{Info, "Debian's for cloud guests, which the configuration chooses", lacks, "sed -i /^kernel/d " + f.config}
 	case f.Version == "":
-		return verdict{Info, "Debian's for cloud guests, which the first 'space up' fetches", slower, "make kernel"}
+		return verdict{Info, "Debian's for cloud guests, which the first 'space up' fetches", lacks, ""}
 	default:
-		return verdict{Info, "Debian's for cloud guests, " + f.Version, slower, "make kernel"}
+		return verdict{Info, "Debian's for cloud guests, " + f.Version, lacks, ""}
 	}
 }
