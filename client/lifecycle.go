@@ -109,7 +109,7 @@ func (c *Client) RevokeSandboxToken(ctx context.Context, sandbox, token string) 
 
 // SignFileURL returns a URL that reads or writes one file until a time, with no other material.
 func (c *Client) SignFileURL(ctx context.Context, sandbox string, in FileURLCreate) (FileURL, error) {
-	u, err := decode[FileURL](c.api.CreateFileURL(ctx, sandbox, in))
+	u, err := decode[FileURL](c.api.CreateFileURL(ctx, sandbox, &gen.CreateFileURLParams{IdempotencyKey: idempotencyKey()}, in))
 	if err != nil {
 		return u, fmt.Errorf("sign a URL for %s: %w", in.Path, err)
 	}

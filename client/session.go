@@ -27,7 +27,7 @@ func (c *Client) GetSession(ctx context.Context, sandbox, session string) (Sessi
 
 // CreateAttachment issues another token for a session: for attaching to one that somebody else created, or again after the first expired.
 func (c *Client) CreateAttachment(ctx context.Context, sandbox, session string) (Attachment, error) {
-	a, err := decode[Attachment](c.api.CreateAttachment(ctx, sandbox, session))
+	a, err := decode[Attachment](c.api.CreateAttachment(ctx, sandbox, session, &gen.CreateAttachmentParams{IdempotencyKey: idempotencyKey()}))
 	if err != nil {
 		return Attachment{}, fmt.Errorf("attach to session %s: %w", session, err)
 	}

@@ -115,7 +115,7 @@ func (c *Client) Upload(ctx context.Context, r io.Reader, options ...UploadOptio
 	for _, o := range options {
 		o(&in)
 	}
-	u, err := decode[Upload](c.api.CreateUpload(ctx, in))
+	u, err := decode[Upload](c.api.CreateUpload(ctx, &gen.CreateUploadParams{IdempotencyKey: idempotencyKey()}, in))
 	if err != nil {
 		return "", fmt.Errorf("begin an upload: %w", err)
 	}

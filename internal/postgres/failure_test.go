@@ -170,7 +170,7 @@ var laws = map[string]string{
 	"a built template has ended its build":        `SELECT count(*) FROM template_status st JOIN operations o ON o.template = st.template WHERE st.state <> 'building' AND o.status = 'running'`,
 	"a session has a token":                       `SELECT count(*) FROM sessions x WHERE NOT EXISTS (SELECT 1 FROM attachments a WHERE a.session = x.id)`,
 	"a claimed key names what was made": `SELECT count(*) FROM idempotency_keys k WHERE NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sessions x WHERE x.id = k.resource) AND NOT EXISTS (SELECT 1 FROM sandbox_tokens x WHERE x.id = k.resource)
-		AND NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = k.resource) AND NOT EXISTS (SELECT 1 FROM users u WHERE u.id = k.resource)`,
+		AND NOT EXISTS (SELECT 1 FROM uploads x WHERE x.id = k.resource) AND NOT EXISTS (SELECT 1 FROM projects p WHERE p.id = k.resource) AND NOT EXISTS (SELECT 1 FROM users u WHERE u.id = k.resource)`,
 	"a sandbox's creation is an event": `SELECT count(*) FROM sandboxes s WHERE (SELECT count(*) FROM events e WHERE e.sandbox = s.id AND e.type = 'sandbox.created') <> 1`,
 	"an end is an event, once": `SELECT count(*) FROM execution_status st JOIN executions x ON x.id = st.execution WHERE st.state IN ('failed', 'stopped', 'lost')
 		AND (SELECT count(*) = 0 OR count(*) <> count(DISTINCT e.type) FROM events e WHERE e.sandbox = x.sandbox AND e.data->>'execution' = x.id AND e.type IN ('sandbox.failed', 'sandbox.stopped', 'sandbox.lost'))`,

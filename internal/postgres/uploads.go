@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
@@ -12,9 +11,14 @@ import (
 // maxUploads bounds the uploads of a project that are kept at a time.
 const maxUploads = 500
 
-// CreateUpload writes an upload and returns until when its bytes can be sent; quota_exceeded if the project has too many.
-func (s *Store) CreateUpload(ctx context.Context, n record.NewUpload) (expires time.Time, err error) {
+// CreateUpload writes an upload and returns its id: an earlier one if the request's Idempotency-Key has made it already. It's quota_exceeded if
+// the project has too many.
+func (s *Store) CreateUpload(ctx context.Context, n record.NewUpload) (id string, err error) {
 	err = s.write(ctx, "create upload "+n.ID, func(ctx context.Context, q *db.Queries) error {
+		id, err = claim(ctx, q, n.Project, n.Request, n.ID)
+		if err != nil || id != n.ID {
+			return err
+		}
 		if err := q.LockUploads(ctx, n.Project); err != nil {
 			return err
 		}
@@ -25,12 +29,11 @@ func (s *Store) CreateUpload(ctx context.Context, n record.NewUpload) (expires t
 		if count >= maxUploads {
 			return space.Errorf(space.CodeQuotaExceeded, "the project has made %d uploads within %.0f hours, which is the limit: try again later", count, record.UploadKept.Hours())
 		}
-		expires, err = q.InsertUpload(ctx, db.InsertUploadParams{
+		return q.InsertUpload(ctx, db.InsertUploadParams{
 			ID: n.ID, Project: n.Project, Node: n.Node, TokenHash: n.Token[:], Sha256: n.SHA256, Life: record.UploadLife,
 		})
-		return err
 	})
-	return expires, err
+	return id, err
 }
 
 // Upload returns an upload, of whatever project; not_found if there's none.

@@ -1272,6 +1272,12 @@ type DeleteSandboxParams struct {
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
+// CreateFileURLParams defines parameters for CreateFileURL.
+type CreateFileURLParams struct {
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -1280,6 +1286,12 @@ type ListSessionsParams struct {
 
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateAttachmentParams defines parameters for CreateAttachment.
+type CreateAttachmentParams struct {
 	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1325,6 +1337,12 @@ type GetTemplateLogsParams struct {
 	Cursor      *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 	Limit       *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// CreateUploadParams defines parameters for CreateUpload.
+type CreateUploadParams struct {
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -1642,14 +1660,14 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-	CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-	CreateFileURL(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateFileURL(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	//
@@ -1689,7 +1707,7 @@ type ClientInterface interface {
 	// CreateAttachment Issue another attachment token for a session
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
-	CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StartSandbox Start a stopped or lost sandbox from its disk
 	//
@@ -1807,14 +1825,14 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-	CreateUploadWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateUploadWithBody(ctx context.Context, params *CreateUploadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-	CreateUpload(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	CreateUpload(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List the org's users
 	//
@@ -2314,8 +2332,8 @@ func (c *Client) RevokeFileURLs(ctx context.Context, sandbox SandboxId, reqEdito
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-func (c *Client) CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateFileURLRequestWithBody(c.Server, sandbox, contentType, body)
+func (c *Client) CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFileURLRequestWithBody(c.Server, sandbox, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2331,8 +2349,8 @@ func (c *Client) CreateFileURLWithBody(ctx context.Context, sandbox SandboxId, c
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-func (c *Client) CreateFileURL(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateFileURLRequest(c.Server, sandbox, body)
+func (c *Client) CreateFileURL(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateFileURLRequest(c.Server, sandbox, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2431,8 +2449,8 @@ func (c *Client) GetSession(ctx context.Context, sandbox SandboxId, session Sess
 // CreateAttachment Issue another attachment token for a session
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
-func (c *Client) CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateAttachmentRequest(c.Server, sandbox, session)
+func (c *Client) CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAttachmentRequest(c.Server, sandbox, session, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2719,8 +2737,8 @@ func (c *Client) SetTemplateTag(ctx context.Context, template TemplateRef, tag s
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-func (c *Client) CreateUploadWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateUploadRequestWithBody(c.Server, contentType, body)
+func (c *Client) CreateUploadWithBody(ctx context.Context, params *CreateUploadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUploadRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2736,8 +2754,8 @@ func (c *Client) CreateUploadWithBody(ctx context.Context, contentType string, b
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-func (c *Client) CreateUpload(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewCreateUploadRequest(c.Server, body)
+func (c *Client) CreateUpload(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUploadRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3866,18 +3884,18 @@ func NewRevokeFileURLsRequest(server string, sandbox SandboxId) (*http.Request, 
 }
 
 // NewCreateFileURLRequest calls the generic CreateFileURL builder with application/json body
-func NewCreateFileURLRequest(server string, sandbox SandboxId, body CreateFileURLJSONRequestBody) (*http.Request, error) {
+func NewCreateFileURLRequest(server string, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateFileURLRequestWithBody(server, sandbox, "application/json", bodyReader)
+	return NewCreateFileURLRequestWithBody(server, sandbox, params, "application/json", bodyReader)
 }
 
 // NewCreateFileURLRequestWithBody constructs an http.Request for the CreateFileURL method, with any body, and a specified content type
-func NewCreateFileURLRequestWithBody(server string, sandbox SandboxId, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateFileURLRequestWithBody(server string, sandbox SandboxId, params *CreateFileURLParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3908,6 +3926,21 @@ func NewCreateFileURLRequestWithBody(server string, sandbox SandboxId, contentTy
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4123,7 +4156,7 @@ func NewGetSessionRequest(server string, sandbox SandboxId, session SessionId) (
 }
 
 // NewCreateAttachmentRequest constructs an http.Request for the CreateAttachment method
-func NewCreateAttachmentRequest(server string, sandbox SandboxId, session SessionId) (*http.Request, error) {
+func NewCreateAttachmentRequest(server string, sandbox SandboxId, session SessionId, params *CreateAttachmentParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -4158,6 +4191,21 @@ func NewCreateAttachmentRequest(server string, sandbox SandboxId, session Sessio
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -4903,18 +4951,18 @@ func NewSetTemplateTagRequest(server string, template TemplateRef, tag string) (
 }
 
 // NewCreateUploadRequest calls the generic CreateUpload builder with application/json body
-func NewCreateUploadRequest(server string, body CreateUploadJSONRequestBody) (*http.Request, error) {
+func NewCreateUploadRequest(server string, params *CreateUploadParams, body CreateUploadJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewCreateUploadRequestWithBody(server, "application/json", bodyReader)
+	return NewCreateUploadRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewCreateUploadRequestWithBody constructs an http.Request for the CreateUpload method, with any body, and a specified content type
-func NewCreateUploadRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewCreateUploadRequestWithBody(server string, params *CreateUploadParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -4938,6 +4986,21 @@ func NewCreateUploadRequestWithBody(server string, contentType string, body io.R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -5413,14 +5476,14 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-	CreateFileURLWithBodyWithResponse(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
+	CreateFileURLWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
 
 	// CreateFileURLWithResponse Sign a URL that reads or writes one file until a time, with no other material
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-	CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
+	CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
 
 	// GetSandboxMetricsWithResponse The newest figures of a sandbox, measured from the host and in the guest
 	//
@@ -5468,7 +5531,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
-	CreateAttachmentWithResponse(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*CreateAttachmentResponse, error)
+	CreateAttachmentWithResponse(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*CreateAttachmentResponse, error)
 
 	// StartSandboxWithResponse Start a stopped or lost sandbox from its disk
 	//
@@ -5610,14 +5673,14 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-	CreateUploadWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
+	CreateUploadWithBodyWithResponse(ctx context.Context, params *CreateUploadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
 
 	// CreateUploadWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-	CreateUploadWithResponse(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
+	CreateUploadWithResponse(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
 
 	// ListUsersWithResponse List the org's users
 	//
@@ -8236,8 +8299,8 @@ func (c *ClientWithResponses) RevokeFileURLsWithResponse(ctx context.Context, sa
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-func (c *ClientWithResponses) CreateFileURLWithBodyWithResponse(ctx context.Context, sandbox SandboxId, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error) {
-	rsp, err := c.CreateFileURLWithBody(ctx, sandbox, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateFileURLWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error) {
+	rsp, err := c.CreateFileURLWithBody(ctx, sandbox, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8249,8 +8312,8 @@ func (c *ClientWithResponses) CreateFileURLWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
-func (c *ClientWithResponses) CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error) {
-	rsp, err := c.CreateFileURL(ctx, sandbox, body, reqEditors...)
+func (c *ClientWithResponses) CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error) {
+	rsp, err := c.CreateFileURL(ctx, sandbox, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8333,8 +8396,8 @@ func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, sandbo
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
-func (c *ClientWithResponses) CreateAttachmentWithResponse(ctx context.Context, sandbox SandboxId, session SessionId, reqEditors ...RequestEditorFn) (*CreateAttachmentResponse, error) {
-	rsp, err := c.CreateAttachment(ctx, sandbox, session, reqEditors...)
+func (c *ClientWithResponses) CreateAttachmentWithResponse(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*CreateAttachmentResponse, error) {
+	rsp, err := c.CreateAttachment(ctx, sandbox, session, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8577,8 +8640,8 @@ func (c *ClientWithResponses) SetTemplateTagWithResponse(ctx context.Context, te
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-func (c *ClientWithResponses) CreateUploadWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error) {
-	rsp, err := c.CreateUploadWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) CreateUploadWithBodyWithResponse(ctx context.Context, params *CreateUploadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error) {
+	rsp, err := c.CreateUploadWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -8590,8 +8653,8 @@ func (c *ClientWithResponses) CreateUploadWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
-func (c *ClientWithResponses) CreateUploadWithResponse(ctx context.Context, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error) {
-	rsp, err := c.CreateUpload(ctx, body, reqEditors...)
+func (c *ClientWithResponses) CreateUploadWithResponse(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error) {
+	rsp, err := c.CreateUpload(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10276,7 +10339,7 @@ type ServerInterface interface {
 	RevokeFileURLs(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
 	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
 	// (POST /v1/sandboxes/{sandbox}/file-urls)
-	CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateFileURLParams)
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	// (GET /v1/sandboxes/{sandbox}/metrics)
 	GetSandboxMetrics(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
@@ -10291,7 +10354,7 @@ type ServerInterface interface {
 	GetSession(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId)
 	// CreateAttachment Issue another attachment token for a session
 	// (POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments)
-	CreateAttachment(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId)
+	CreateAttachment(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId, params CreateAttachmentParams)
 	// StartSandbox Start a stopped or lost sandbox from its disk
 	// (POST /v1/sandboxes/{sandbox}/start)
 	StartSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StartSandboxParams)
@@ -10336,7 +10399,7 @@ type ServerInterface interface {
 	SetTemplateTag(w http.ResponseWriter, r *http.Request, template TemplateRef, tag string)
 	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
 	// (POST /v1/uploads)
-	CreateUpload(w http.ResponseWriter, r *http.Request)
+	CreateUpload(w http.ResponseWriter, r *http.Request, params CreateUploadParams)
 	// ListUsers List the org's users
 	// (GET /v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -11064,8 +11127,32 @@ func (siw *ServerInterfaceWrapper) CreateFileURL(w http.ResponseWriter, r *http.
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateFileURLParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateFileURL(w, r, sandbox)
+		siw.Handler.CreateFileURL(w, r, sandbox, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11265,8 +11352,32 @@ func (siw *ServerInterfaceWrapper) CreateAttachment(w http.ResponseWriter, r *ht
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateAttachmentParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateAttachment(w, r, sandbox, session)
+		siw.Handler.CreateAttachment(w, r, sandbox, session, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -11855,8 +11966,35 @@ func (siw *ServerInterfaceWrapper) SetTemplateTag(w http.ResponseWriter, r *http
 // CreateUpload operation middleware
 func (siw *ServerInterfaceWrapper) CreateUpload(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateUploadParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.CreateUpload(w, r)
+		siw.Handler.CreateUpload(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13052,6 +13190,7 @@ func (response RevokeFileURLsdefaultApplicationProblemPlusJSONResponse) VisitRev
 
 type CreateFileURLRequestObject struct {
 	Sandbox SandboxId `json:"sandbox"`
+	Params  CreateFileURLParams
 	Body    *CreateFileURLJSONRequestBody
 }
 
@@ -13253,6 +13392,7 @@ func (response GetSessiondefaultApplicationProblemPlusJSONResponse) VisitGetSess
 type CreateAttachmentRequestObject struct {
 	Sandbox SandboxId `json:"sandbox"`
 	Session SessionId `json:"session"`
+	Params  CreateAttachmentParams
 }
 
 type CreateAttachmentResponseObject interface {
@@ -13909,7 +14049,8 @@ func (response SetTemplateTagdefaultApplicationProblemPlusJSONResponse) VisitSet
 }
 
 type CreateUploadRequestObject struct {
-	Body *CreateUploadJSONRequestBody
+	Params CreateUploadParams
+	Body   *CreateUploadJSONRequestBody
 }
 
 type CreateUploadResponseObject interface {
@@ -14852,10 +14993,11 @@ func (sh *strictHandler) RevokeFileURLs(w http.ResponseWriter, r *http.Request, 
 }
 
 // CreateFileURL operation middleware
-func (sh *strictHandler) CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
+func (sh *strictHandler) CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateFileURLParams) {
 	var request CreateFileURLRequestObject
 
 	request.Sandbox = sandbox
+	request.Params = params
 
 	var body CreateFileURLJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -14999,11 +15141,12 @@ func (sh *strictHandler) GetSession(w http.ResponseWriter, r *http.Request, sand
 }
 
 // CreateAttachment operation middleware
-func (sh *strictHandler) CreateAttachment(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId) {
+func (sh *strictHandler) CreateAttachment(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId, params CreateAttachmentParams) {
 	var request CreateAttachmentRequestObject
 
 	request.Sandbox = sandbox
 	request.Session = session
+	request.Params = params
 
 	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
 		return sh.ssi.CreateAttachment(ctx, request.(CreateAttachmentRequestObject))
@@ -15416,8 +15559,10 @@ func (sh *strictHandler) SetTemplateTag(w http.ResponseWriter, r *http.Request, 
 }
 
 // CreateUpload operation middleware
-func (sh *strictHandler) CreateUpload(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) CreateUpload(w http.ResponseWriter, r *http.Request, params CreateUploadParams) {
 	var request CreateUploadRequestObject
+
+	request.Params = params
 
 	var body CreateUploadJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {

@@ -25,6 +25,7 @@ type Store interface {
 	RevokeSandboxToken(ctx context.Context, project, sandbox, id string) error
 	Bearer(ctx context.Context, token record.TokenHash) (record.Bearer, error)
 	EndedTokens(ctx context.Context, tokens []record.TokenHash) ([]record.EndedToken, error)
+	Claim(ctx context.Context, project string, r record.Request, resource string) (at time.Time, err error)
 	SandboxProject(ctx context.Context, sandbox string) (string, error)
 	FileKey(ctx context.Context, sandbox string) ([]byte, error)
 	KeepFileKey(ctx context.Context, sandbox string, key []byte) ([]byte, error)

@@ -12,6 +12,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/token"
 	"github.com/space-platform/space/internal/control/wake"
 )
 
@@ -68,7 +69,7 @@ func TestResolveToken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &changing{boxes: x.boxes, bearer: x.bearer}
 				began := time.Now()
-				_, err := New(c, c, new(wake.Bell), "").ResolveToken(t.Context(), tokenPrefix+strings.Repeat("a", 52), "sbx_1")
+				_, err := New(c, c, new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
 				if after := time.Since(began); space.CodeOf(err) != x.want || after != x.after {
 					t.Errorf("after %s: %v", after, err)
 				}
@@ -100,11 +101,11 @@ func TestSignaturesDiffer(t *testing.T) {
 func TestNewSecrets(t *testing.T) {
 	plain, repeated := record.Request{}, record.Request{Key: "k"}
 	a, b := newSecret("space_key", "tok_1", plain), newSecret("space_key", "tok_1", plain)
-	if a == b || !IsToken(a) {
+	if a == b || !token.Sandbox.Is(a) {
 		t.Errorf("without an Idempotency-Key: %s, %s", a, b)
 	}
 	first := newSecret("space_key", "tok_1", repeated)
-	if !IsToken(first) || first != newSecret("space_key", "tok_1", repeated) {
+	if !token.Sandbox.Is(first) || first != newSecret("space_key", "tok_1", repeated) {
 		t.Error("the same request has another secret")
 	}
 	if first == newSecret("space_other", "tok_1", repeated) || first == newSecret("space_key", "tok_2", repeated) {

@@ -5,6 +5,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/token"
 )
 
 // MaxMaterials bounds a question about materials that may have ended.
@@ -52,8 +53,8 @@ func (a *Access) endedTokens(ctx context.Context, materials []Material) ([]Ended
 	index := map[record.TokenHash]int{}
 	for i, m := range materials {
 		if m.Token != "" {
-			hashes = append(hashes, Hash(m.Token))
-			index[Hash(m.Token)] = i
+			hashes = append(hashes, token.Hash(m.Token))
+			index[token.Hash(m.Token)] = i
 		}
 	}
 	if len(hashes) == 0 {

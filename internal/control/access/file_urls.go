@@ -13,6 +13,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/program"
+	"github.com/space-platform/space/internal/control/record"
 )
 
 const (
@@ -53,8 +54,9 @@ type Signed struct {
 	ExpiresAt time.Time
 }
 
-// Sign signs a URL of a file in a project's sandbox, in whatever state that is unless it's deleted.
-func (a *Access) Sign(ctx context.Context, project, sandbox string, c CreateFileURL) (Signed, error) {
+// Sign signs a URL of a file in a project's sandbox, in whatever state that is unless it's deleted. The same request with the same Idempotency-Key
+// gets the same URL, unless the sandbox's URLs were voided meanwhile.
+func (a *Access) Sign(ctx context.Context, project, sandbox string, c CreateFileURL, r record.Request) (Signed, error) {
 	life, err := c.check()
 	if err != nil {
 		return Signed{}, err
@@ -66,7 +68,13 @@ func (a *Access) Sign(ctx context.Context, project, sandbox string, c CreateFile
 	if err != nil {
 		return Signed{}, err
 	}
-	u := FileURL{Path: c.Path, Operation: c.Operation, User: c.User, Expires: time.Now().Add(life).Unix()}
+	begun := time.Now()
+	if r.Key != "" {
+		if begun, err = a.store.Claim(ctx, project, r, sandbox); err != nil {
+			return Signed{}, err
+		}
+	}
+	u := FileURL{Path: c.Path, Operation: c.Operation, User: c.User, Expires: begun.Add(life).Unix()}
 	u.Signature = sign(key, sandbox, u)
 	return Signed{URL: a.URL(sandbox) + "/files/content?" + u.query(), ExpiresAt: time.Unix(u.Expires, 0)}, nil
 }

@@ -2,17 +2,13 @@ package access
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/token"
 )
 
 const (
@@ -22,20 +18,7 @@ const (
 	MaxTokenLife = 365 * 24 * time.Hour
 	// maxTokenName bounds a token's name, in characters.
 	maxTokenName = 64
-
-	tokenPrefix = "spacesbx_"
 )
-
-var (
-	tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-	tokenRE       = regexp.MustCompile(`^spacesbx_[a-z2-7]{52}$`)
-)
-
-// IsToken reports whether a string has the form of a sandbox token.
-func IsToken(s string) bool { return tokenRE.MatchString(s) }
-
-// Hash is what is kept of a token.
-func Hash(token string) record.TokenHash { return sha256.Sum256([]byte(token)) }
 
 // Issued is a new token. The secret is shown once.
 type Issued struct {
@@ -63,7 +46,7 @@ func (a *Access) Create(ctx context.Context, project, apiKey, sandbox string, c 
 	id := space.NewID(space.PrefixToken)
 	secret := newSecret(apiKey, id, r)
 	made, err := a.store.CreateSandboxToken(ctx, record.NewSandboxToken{
-		ID: id, Project: project, Sandbox: sandbox, Name: c.Name, Hash: Hash(secret), Life: life, Request: r,
+		ID: id, Project: project, Sandbox: sandbox, Name: c.Name, Hash: token.Hash(secret), Life: life, Request: r,
 	})
 	if err == nil && made != id {
 		secret, err = a.again(ctx, newSecret(apiKey, made, r))
@@ -71,13 +54,13 @@ func (a *Access) Create(ctx context.Context, project, apiKey, sandbox string, c 
 	if err != nil {
 		return Issued{}, err
 	}
-	token, err := a.store.SandboxToken(ctx, project, sandbox, made)
-	return Issued{Token: token, Secret: secret, URL: a.URL(sandbox)}, err
+	issued, err := a.store.SandboxToken(ctx, project, sandbox, made)
+	return Issued{Token: issued, Secret: secret, URL: a.URL(sandbox)}, err
 }
 
 // again returns the secret of a token that an earlier request made, if the same API key did.
 func (a *Access) again(ctx context.Context, secret string) (string, error) {
-	_, err := a.store.Bearer(ctx, Hash(secret))
+	_, err := a.store.Bearer(ctx, token.Hash(secret))
 	if space.CodeOf(err) == space.CodeUnauthenticated {
 		return "", space.Errorf(space.CodeConflict, "another API key has issued the token of this Idempotency-Key: its secret is shown to that key only")
 	}
@@ -97,14 +80,10 @@ func (c CreateToken) check() (time.Duration, error) {
 // newSecret is the secret of a new token. With an Idempotency-Key it's derived from the API key, so that the same request gets the same
 // although only its hash is stored; without one nobody can ever compute it.
 func newSecret(apiKey, id string, r record.Request) string {
-	var b [sha256.Size]byte
-	rand.Read(b[:])
-	if r.Key != "" {
-		mac := hmac.New(sha256.New, []byte(apiKey))
-		mac.Write([]byte("space sandbox token v1\x00" + id))
-		mac.Sum(b[:0])
+	if r.Key == "" {
+		return token.Sandbox.Random()
 	}
-	return tokenPrefix + tokenEncoding.EncodeToString(b[:])
+	return token.Sandbox.Derive(apiKey, "space sandbox token v1", id)
 }
 
 // List returns the valid tokens of a project's sandbox, newest first.
@@ -125,11 +104,11 @@ func (a *Access) Revoke(ctx context.Context, project, sandbox, id string) error 
 
 // Bearer returns whom a token stands for, when it's shown for a sandbox. Errors: unauthenticated, forbidden (another sandbox's),
 // token_expired.
-func (a *Access) Bearer(ctx context.Context, token, sandbox string) (record.Bearer, error) {
-	if !IsToken(token) {
-		return record.Bearer{}, refuseToken(token)
+func (a *Access) Bearer(ctx context.Context, secret, sandbox string) (record.Bearer, error) {
+	if !token.Sandbox.Is(secret) {
+		return record.Bearer{}, refuseToken(secret)
 	}
-	b, err := a.store.Bearer(ctx, Hash(token))
+	b, err := a.store.Bearer(ctx, token.Hash(secret))
 	switch {
 	case err != nil:
 		return record.Bearer{}, err
@@ -144,11 +123,11 @@ func (a *Access) Bearer(ctx context.Context, token, sandbox string) (record.Bear
 }
 
 // refuseToken answers for what is no sandbox token, with a word for those who mix them up.
-func refuseToken(token string) error {
+func refuseToken(secret string) error {
 	switch {
-	case strings.HasPrefix(token, "spaceatt_"):
+	case strings.HasPrefix(secret, string(token.Attachment)):
 		return space.Errorf(space.CodeUnauthenticated, "an attachment token opens its session only: use a sandbox token")
-	case strings.HasPrefix(token, "space_"), strings.HasPrefix(token, "e2b_"):
+	case strings.HasPrefix(secret, "space_"), strings.HasPrefix(secret, "e2b_"):
 		return space.Errorf(space.CodeUnauthenticated, "an API key opens no data plane: use a sandbox token")
 	}
 	return space.Errorf(space.CodeUnauthenticated, "the token isn't valid")

@@ -52,11 +52,15 @@ func (h handlers) RevokeSandboxToken(ctx context.Context, r gen.RevokeSandboxTok
 
 // CreateFileURL signs a URL of one file.
 func (h handlers) CreateFileURL(ctx context.Context, r gen.CreateFileURLRequestObject) (gen.CreateFileURLResponseObject, error) {
+	request, err := readRequest(r.Params.IdempotencyKey, "createFileURL", r.Sandbox, r.Body)
+	if err != nil {
+		return nil, err
+	}
 	c := access.CreateFileURL{Path: r.Body.Path, Operation: string(r.Body.Operation), ExpiresInSeconds: r.Body.ExpiresInSeconds}
 	if r.Body.User != nil {
 		c.User = *r.Body.User
 	}
-	signed, err := h.Access.Sign(ctx, caller(ctx).Project, r.Sandbox, c)
+	signed, err := h.Access.Sign(ctx, caller(ctx).Project, r.Sandbox, c, request)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,11 @@ func (h handlers) GetSession(ctx context.Context, r gen.GetSessionRequestObject)
 
 // CreateAttachment issues another token of a session.
 func (h handlers) CreateAttachment(ctx context.Context, r gen.CreateAttachmentRequestObject) (gen.CreateAttachmentResponseObject, error) {
-	a, err := h.Sessions.Attach(ctx, caller(ctx).Project, r.Sandbox, r.Session)
+	request, err := readRequest(r.Params.IdempotencyKey, "createAttachment", r.Sandbox+"/"+r.Session, nil)
+	if err != nil {
+		return nil, err
+	}
+	a, err := h.Sessions.Attach(ctx, caller(ctx), r.Sandbox, r.Session, request)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 
@@ -80,6 +81,75 @@ func TestSameKeySameSession(t *testing.T) {
 	}
 	if _, err := r.sessions.Resolve(t.Context(), second.Attachment.Token, second.Session.Id); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEveryCreateIsRepeatable repeats those whose answers are made of little: at once, with another body, without a key, and with another API key.
+func TestEveryCreateIsRepeatable(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	session := decode[gen.SessionCreated](t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions", `{"shell":"date"}`).want(t, 201)).Session
+	owner, other := r.key, r.bootstrap(t)
+	for name, c := range map[string]struct {
+		path, body, another string
+		stranger            space.Code // of another API key that repeats it; empty: it gets what is its own
+	}{
+		"upload":     {"/v1/uploads", `{}`, `{"sha256":"` + strings.Repeat("0a", 32) + `"}`, space.CodeConflict},
+		"file URL":   {"/v1/sandboxes/" + box.Id + "/file-urls", `{"path":"/a","operation":"read"}`, `{"path":"/a","operation":"write"}`, ""},
+		"attachment": {"/v1/sandboxes/" + box.Id + "/sessions/" + session.Id + "/attachments", "", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.key = owner
+			make := func(body string, header ...string) reply { return r.do(t, "POST", c.path, body, header...) }
+			var made [4]string
+			var wg sync.WaitGroup
+			for i := range made {
+				wg.Go(func() { made[i] = string(make(c.body, "Idempotency-Key", name[:4]).want(t, 201).body) })
+			}
+			wg.Wait()
+			for _, m := range made {
+				if m != made[0] {
+					t.Errorf("one request made %s and %s", made[0], m)
+				}
+			}
+			if again := string(make(c.body, "Idempotency-Key", name[:4]).want(t, 201).body); again != made[0] {
+				t.Errorf("repeated: %s, first %s", again, made[0])
+			}
+			if c.another != "" {
+				make(c.another, "Idempotency-Key", name[:4]).code(t, space.CodeIdempotencyMismatch)
+			}
+			if name != "file URL" { // one that is signed in the same second is the same
+				for _, body := range []string{string(make(c.body).want(t, 201).body), string(make(c.body, "Idempotency-Key", name[:4]+"2").want(t, 201).body)} {
+					if body == made[0] {
+						t.Errorf("another request got the same: %s", body)
+					}
+				}
+			}
+			r.key = other
+			if c.stranger != "" {
+				make(c.body, "Idempotency-Key", name[:4]).code(t, c.stranger)
+				return
+			}
+			make(c.body, "Idempotency-Key", name[:4]).want(t, 201)
+		})
+	}
+}
+
+// TestEveryCreateTakesAnIdempotencyKey reads the contract: a create without one says why.
+func TestEveryCreateTakesAnIdempotencyKey(t *testing.T) {
+	without := map[string]bool{"createKey": true} // it can't be shown again
+	for path, item := range loadContract(t).Paths.Map() {
+		op := item.Post
+		if op == nil || !strings.HasPrefix(op.OperationID, "create") {
+			continue
+		}
+		takes := false
+		for _, p := range op.Parameters {
+			takes = takes || p.Value.Name == space.IdempotencyKey
+		}
+		if takes == without[op.OperationID] {
+			t.Errorf("%s (POST %s): takes an Idempotency-Key: %v", op.OperationID, path, takes)
+		}
 	}
 }
 

@@ -28,4 +28,5 @@ type NewUpload struct {
 	Node    string
 	Token   TokenHash
 	SHA256  string
+	Request Request
 }

@@ -6,6 +6,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/token"
 )
 
 // Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
@@ -62,14 +63,14 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 }
 
 // target is what a token opens when it's shown for a session.
-func (s *Sessions) target(ctx context.Context, token, session string) (record.Target, error) {
+func (s *Sessions) target(ctx context.Context, secret, session string) (record.Target, error) {
 	switch {
-	case isAttachment(token):
-		return s.store.AttachmentTarget(ctx, hash(token))
-	case access.IsToken(token):
-		return s.store.SandboxTokenTarget(ctx, access.Hash(token), session)
+	case token.Attachment.Is(secret):
+		return s.store.AttachmentTarget(ctx, token.Hash(secret))
+	case token.Sandbox.Is(secret):
+		return s.store.SandboxTokenTarget(ctx, token.Hash(secret), session)
 	default:
-		return record.Target{}, refuseToken(token)
+		return record.Target{}, refuseToken(secret)
 	}
 }
 

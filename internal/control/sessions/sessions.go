@@ -11,6 +11,7 @@ import (
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
+	"github.com/space-platform/space/internal/control/token"
 	"github.com/space-platform/space/internal/control/wake"
 )
 
@@ -25,6 +26,7 @@ type Store interface {
 	SandboxTokenTarget(ctx context.Context, token record.TokenHash, session string) (record.Target, error)
 	FixSession(ctx context.Context, session, execution string) (fixed bool, err error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
+	Claim(ctx context.Context, project string, r record.Request, resource string) (at time.Time, err error)
 }
 
 // Sandboxes finds sandboxes.
@@ -87,7 +89,7 @@ func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Crea
 	if err != nil {
 		return record.Session{}, Attachment{}, err
 	}
-	a, err := s.attachment(ctx, by, id)
+	a, err := s.attachment(ctx, by, id, firstToken(by.Key, id))
 	return session, a, err
 }
 
@@ -101,7 +103,7 @@ func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec 
 	}
 	id := space.NewID(space.PrefixSession)
 	return s.store.CreateSession(ctx, record.NewSession{
-		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: hash(firstToken(by.Key, id)), TokenLife: tokenLife, IssuedBy: by.Token, Request: r,
+		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: token.Hash(firstToken(by.Key, id)), TokenLife: tokenLife, IssuedBy: by.Token, Request: r,
 	})
 }
 
@@ -157,38 +159,43 @@ func (s *Sessions) Get(ctx context.Context, project, sandbox, id string) (record
 	return s.store.Session(ctx, project, sandbox, id)
 }
 
-// Attach issues another token of a session, unless it would open nothing.
-func (s *Sessions) Attach(ctx context.Context, project, sandbox, id string) (Attachment, error) {
-	session, err := s.Get(ctx, project, sandbox, id)
+// Attach issues another token of a session, unless it would open nothing. The same request with the same Idempotency-Key answers with the same one.
+func (s *Sessions) Attach(ctx context.Context, by Caller, sandbox, id string, r record.Request) (Attachment, error) {
+	session, err := s.Get(ctx, by.Project, sandbox, id)
 	if err != nil {
 		return Attachment{}, err
 	}
-	box, err := s.sandboxes.Get(ctx, project, sandbox)
+	box, err := s.sandboxes.Get(ctx, by.Project, sandbox)
 	if err == nil && (session.Execution == "" || box.Desired == record.DesiredDeleted) { // else what is kept of it can be read
 		err = checkSandbox(box)
 	}
 	if err != nil {
 		return Attachment{}, err
 	}
-	return s.issue(ctx, id, randomToken(), "")
+	if r.Key == "" {
+		return s.issue(ctx, id, token.Attachment.Random(), by.Token)
+	}
+	if _, err := s.store.Claim(ctx, by.Project, r, id); err != nil {
+		return Attachment{}, err
+	}
+	return s.attachment(ctx, by, id, furtherToken(by.Key, id, r.Key))
 }
 
 // attachment answers for a derived token. Another key of the project that repeats the request derives another token, which is issued.
-func (s *Sessions) attachment(ctx context.Context, by Caller, session string) (Attachment, error) {
-	token := firstToken(by.Key, session)
-	a, err := s.store.Attachment(ctx, hash(token))
+func (s *Sessions) attachment(ctx context.Context, by Caller, session, secret string) (Attachment, error) {
+	a, err := s.store.Attachment(ctx, token.Hash(secret))
 	if space.CodeOf(err) == space.CodeNotFound {
-		return s.issue(ctx, session, token, by.Token)
+		return s.issue(ctx, session, secret, by.Token)
 	}
-	return Attachment{Token: token, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
+	return Attachment{Token: secret, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
 }
 
-func (s *Sessions) issue(ctx context.Context, session, token, issuedBy string) (Attachment, error) {
-	if err := s.store.CreateAttachment(ctx, session, hash(token), tokenLife, issuedBy); err != nil {
+func (s *Sessions) issue(ctx context.Context, session, secret, issuedBy string) (Attachment, error) {
+	if err := s.store.CreateAttachment(ctx, session, token.Hash(secret), tokenLife, issuedBy); err != nil {
 		return Attachment{}, err
 	}
-	a, err := s.store.Attachment(ctx, hash(token))
-	return Attachment{Token: token, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
+	a, err := s.store.Attachment(ctx, token.Hash(secret))
+	return Attachment{Token: secret, URL: s.url(session), ExpiresAt: a.ExpiresAt}, err
 }
 
 func (s *Sessions) url(session string) string {

@@ -4,15 +4,13 @@ package uploads
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base32"
 	"regexp"
 	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/token"
 )
 
 // MaxBytes bounds an upload; a node takes no larger one.
@@ -31,7 +29,7 @@ func Room(u record.Upload) uint64 {
 
 // Store keeps uploads.
 type Store interface {
-	CreateUpload(ctx context.Context, n record.NewUpload) (expires time.Time, err error)
+	CreateUpload(ctx context.Context, n record.NewUpload) (id string, err error)
 	Upload(ctx context.Context, id string) (record.Upload, error)
 }
 
@@ -55,43 +53,51 @@ type Ticket struct {
 	ExpiresAt time.Time
 }
 
-var (
-	tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-	tokenRE       = regexp.MustCompile(`^spaceupl_[a-z2-7]{52}$`)
-	digestRE      = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
+var digestRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Create writes an upload and issues its token. A digest, if one is given, is checked when the bytes are there.
-func (u *Uploads) Create(ctx context.Context, project string, digest *string) (Ticket, error) {
-	n := record.NewUpload{ID: space.NewID(space.PrefixUpload), Project: project, Node: u.node}
+// Create writes an upload and issues its token. A digest, if one is given, is checked when the bytes are there. apiKey is the key that asks: the
+// same request with the same key and Idempotency-Key gets the same upload and token.
+func (u *Uploads) Create(ctx context.Context, project, apiKey string, digest *string, r record.Request) (Ticket, error) {
+	n := record.NewUpload{ID: space.NewID(space.PrefixUpload), Project: project, Node: u.node, Request: r}
 	if digest != nil {
 		if !digestRE.MatchString(*digest) {
 			return Ticket{}, space.FieldErrorf("sha256", "%q is not a SHA-256 in lower-case hexadecimal: 64 digits", space.Clip(*digest))
 		}
 		n.SHA256 = *digest
 	}
-	token := newToken()
-	n.Token = sha256.Sum256([]byte(token))
-	expires, err := u.store.CreateUpload(ctx, n)
+	secret := newSecret(apiKey, n.ID, r)
+	n.Token = token.Hash(secret)
+	id, err := u.store.CreateUpload(ctx, n)
 	if err != nil {
 		return Ticket{}, err
 	}
-	return Ticket{ID: n.ID, URL: u.edgeURL + "/v1/uploads/" + n.ID, Token: token, ExpiresAt: expires}, nil
+	if id != n.ID {
+		secret = newSecret(apiKey, id, r)
+	}
+	made, err := u.store.Upload(ctx, id)
+	if err != nil {
+		return Ticket{}, err
+	}
+	if made.Token != token.Hash(secret) {
+		return Ticket{}, space.Errorf(space.CodeConflict, "another API key has made the upload of this Idempotency-Key: its token is shown to that key only")
+	}
+	return Ticket{ID: id, URL: u.edgeURL + "/v1/uploads/" + id, Token: secret, ExpiresAt: made.ExpiresAt}, nil
 }
 
-// newToken is spaceupl_ and 256 bits.
-func newToken() string {
-	var b [32]byte
-	rand.Read(b[:])
-	return "spaceupl_" + tokenEncoding.EncodeToString(b[:])
+// newSecret is the token of a new upload. With an Idempotency-Key it's derived from the API key, so that the same request gets the same.
+func newSecret(apiKey, id string, r record.Request) string {
+	if r.Key == "" {
+		return token.Upload.Random()
+	}
+	return token.Upload.Derive(apiKey, "space upload token v1", id)
 }
 
 // Resolve turns a token into the upload that it opens.
 //
 // Errors: unauthenticated (no such upload, or another token than its own), token_expired.
-func (u *Uploads) Resolve(ctx context.Context, id, token string) (record.Upload, error) {
+func (u *Uploads) Resolve(ctx context.Context, id, secret string) (record.Upload, error) {
 	invalid := space.Errorf(space.CodeUnauthenticated, "the upload token isn't valid for this upload")
-	if space.CheckID(space.PrefixUpload, id) != nil || !tokenRE.MatchString(token) {
+	if space.CheckID(space.PrefixUpload, id) != nil || !token.Upload.Is(secret) {
 		return record.Upload{}, invalid
 	}
 	found, err := u.store.Upload(ctx, id)
@@ -101,7 +107,7 @@ func (u *Uploads) Resolve(ctx context.Context, id, token string) (record.Upload,
 	if err != nil {
 		return record.Upload{}, err
 	}
-	hash := sha256.Sum256([]byte(token))
+	hash := token.Hash(secret)
 	switch {
 	case subtle.ConstantTimeCompare(hash[:], found.Token[:]) != 1:
 		return record.Upload{}, invalid

@@ -7,7 +7,6 @@ package db
 
 import (
 	"context"
-
 	"time"
 )
 
@@ -42,7 +41,7 @@ func (q *Queries) ClaimIdempotencyKey(ctx context.Context, arg ClaimIdempotencyK
 }
 
 const idempotencyKey = `-- name: IdempotencyKey :one
-SELECT request_hash, resource FROM idempotency_keys
+SELECT request_hash, resource, created_at FROM idempotency_keys
 WHERE project = $1 AND key = $2 AND created_at >= now() - $3::interval
 `
 
@@ -55,12 +54,13 @@ type IdempotencyKeyParams struct {
 type IdempotencyKeyRow struct {
 	RequestHash []byte
 	Resource    string
+	CreatedAt   time.Time
 }
 
 func (q *Queries) IdempotencyKey(ctx context.Context, arg IdempotencyKeyParams) (IdempotencyKeyRow, error) {
 	row := q.db.QueryRow(ctx, idempotencyKey, arg.Project, arg.Key, arg.Kept)
 	var i IdempotencyKeyRow
-	err := row.Scan(&i.RequestHash, &i.Resource)
+	err := row.Scan(&i.RequestHash, &i.Resource, &i.CreatedAt)
 	return i, err
 }
 

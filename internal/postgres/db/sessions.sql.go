@@ -136,6 +136,7 @@ func (q *Queries) FixSession(ctx context.Context, arg FixSessionParams) (int64, 
 
 const insertAttachment = `-- name: InsertAttachment :exec
 INSERT INTO attachments (token_hash, session, expires_at, issued_by) VALUES ($1, $2, now() + $3::interval, $4)
+ON CONFLICT (token_hash) DO NOTHING
 `
 
 type InsertAttachmentParams struct {
@@ -145,6 +146,7 @@ type InsertAttachmentParams struct {
 	IssuedBy  *string
 }
 
+// One that is there was derived for the same request, which came twice at once.
 func (q *Queries) InsertAttachment(ctx context.Context, arg InsertAttachmentParams) error {
 	_, err := q.db.Exec(ctx, insertAttachment,
 		arg.TokenHash,

@@ -76,9 +76,8 @@ func (q *Queries) InsertTemplateUploads(ctx context.Context, arg InsertTemplateU
 	return err
 }
 
-const insertUpload = `-- name: InsertUpload :one
+const insertUpload = `-- name: InsertUpload :exec
 INSERT INTO uploads (id, project, node, token_hash, sha256, expires_at) VALUES ($1, $2, $3, $4, $5, now() + $6::interval)
-RETURNING expires_at
 `
 
 type InsertUploadParams struct {
@@ -90,8 +89,8 @@ type InsertUploadParams struct {
 	Life      time.Duration
 }
 
-func (q *Queries) InsertUpload(ctx context.Context, arg InsertUploadParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, insertUpload,
+func (q *Queries) InsertUpload(ctx context.Context, arg InsertUploadParams) error {
+	_, err := q.db.Exec(ctx, insertUpload,
 		arg.ID,
 		arg.Project,
 		arg.Node,
@@ -99,9 +98,7 @@ func (q *Queries) InsertUpload(ctx context.Context, arg InsertUploadParams) (tim
 		arg.Sha256,
 		arg.Life,
 	)
-	var expires_at time.Time
-	err := row.Scan(&expires_at)
-	return expires_at, err
+	return err
 }
 
 const lockUploads = `-- name: LockUploads :exec

@@ -6,7 +6,7 @@ SET request_hash = excluded.request_hash, resource = excluded.resource, created_
 WHERE idempotency_keys.created_at < now() - @kept::interval;
 
 -- name: IdempotencyKey :one
-SELECT request_hash, resource FROM idempotency_keys
+SELECT request_hash, resource, created_at FROM idempotency_keys
 WHERE project = @project AND key = @key AND created_at >= now() - @kept::interval;
 
 -- name: RepointIdempotencyKey :exec

@@ -3,7 +3,9 @@ INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin,
 VALUES (@id, @sandbox, @argv, @cwd, @run_as, @secret_sealed, @open_stdin, @tty_rows, @tty_cols, @timeout_seconds);
 
 -- name: InsertAttachment :exec
-INSERT INTO attachments (token_hash, session, expires_at, issued_by) VALUES (@token_hash, @session, now() + @life::interval, sqlc.narg('issued_by'));
+-- One that is there was derived for the same request, which came twice at once.
+INSERT INTO attachments (token_hash, session, expires_at, issued_by) VALUES (@token_hash, @session, now() + @life::interval, sqlc.narg('issued_by'))
+ON CONFLICT (token_hash) DO NOTHING;
 
 -- name: CountSessions :one
 SELECT count(*) FROM sessions WHERE sandbox = @sandbox;

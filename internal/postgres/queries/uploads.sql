@@ -1,6 +1,5 @@
--- name: InsertUpload :one
-INSERT INTO uploads (id, project, node, token_hash, sha256, expires_at) VALUES (@id, @project, @node, @token_hash, @sha256, now() + @life::interval)
-RETURNING expires_at;
+-- name: InsertUpload :exec
+INSERT INTO uploads (id, project, node, token_hash, sha256, expires_at) VALUES (@id, @project, @node, @token_hash, @sha256, now() + @life::interval);
 
 -- name: LockUploads :exec
 SELECT pg_advisory_xact_lock(hashtextextended('uploads/' || @project::text, 0));
