@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -143,6 +144,30 @@ func TestTemplateFromImage(t *testing.T) {
 			runIn(t, create(t, n), look).want(t, 0, "4711\n/srv\nimage it\n4755:2\n1777\n", "")
 		})
 	}
+}
+
+// TestTemplateOf300Layers has each layer write the same file anew, add one, and every other one take away what the one below it has added.
+func TestTemplateOf300Layers(t *testing.T) {
+	const layers = 300
+	var above []v1.Layer
+	for n := 1; n < layers; n++ {
+		text := fmt.Sprint(n)
+		headers := []tar.Header{{Typeflag: tar.TypeReg, Name: "top", Mode: 0o644, Size: int64(len(text))}, {Typeflag: tar.TypeReg, Name: "layers/" + text, Mode: 0o644}}
+		if n%2 == 0 {
+			headers = append(headers, tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("layers/.wh.%d", n-1)})
+		}
+		above = append(above, layerOf(t, entries(t, headers...)([]byte(text))))
+	}
+	i, err := mutate.AppendLayers(smallImage(t), above...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if have, err := i.Layers(); err != nil || len(have) != layers {
+		t.Fatalf("%d layers, want %d: %v", len(have), layers, err)
+	}
+	wantReady(t, buildTemplate(t, client.TemplateCreate{Name: ptr("layers"), Image: ptr(push(t, i)), DiskMb: ptr(96)}))
+	look := client.SessionCreate{Shell: ptr("busybox cat /top; echo; busybox ls /layers | busybox wc -l; busybox ls -d /layers/1 /layers/2 /layers/297 /layers/299 2>/dev/null")}
+	runIn(t, create(t, "layers"), look).want(t, 1, "299\n150\n/layers/2\n/layers/299\n", "")
 }
 
 // TestHostileArchiveIsRefused names the entry, and leaves nothing.

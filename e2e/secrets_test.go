@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/space-platform/space/client"
@@ -77,8 +80,75 @@ func TestSignedURLs(t *testing.T) {
 	}
 }
 
-// TestSecretsStayWhereTheyBelong puts canaries into environments (of a sandbox, a session, a template and a step of its build), standard input and
-// files, and uses each material where it belongs and where it doesn't. Then it looks for all of them in every file of the platform, PostgreSQL's
+// failedLogin has a build log in to a registry that wants the password, and has no image. It returns all that is told of the build.
+func failedLogin(t *testing.T, password string) []byte {
+	t.Helper()
+	var came atomic.Bool
+	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, p, _ := r.BasicAuth(); p == password {
+			came.Store(true)
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("WWW-Authenticate", `Basic realm="private"`)
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer registry.Close()
+	op, _ := call[client.Operation](t, "POST", "/v1/templates?wait=180s", map[string]any{
+		"name": "private", "image": strings.TrimPrefix(registry.URL, "http://") + "/private:1", "registry_auth": map[string]string{"username": "robot", "password": password},
+	})
+	t.Cleanup(func() { askAs(t, "DELETE", "/v1/templates/private", platform.key, "") })
+	if op.Status != "failed" || !came.Load() {
+		t.Fatalf("the build: %+v; the password came: %v", op, came.Load())
+	}
+	told, err := json.Marshal(op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, log := get(t, platform.url+"/v1/templates/private/logs", platform.key)
+	_, _, template := get(t, platform.url+"/v1/templates/private", platform.key)
+	return append(told, log+template...)
+}
+
+// usedUpload is the token of an upload that has been made with it.
+func usedUpload(t *testing.T) string {
+	t.Helper()
+	u, status := call[client.Upload](t, "POST", "/v1/uploads", map[string]any{})
+	if status != http.StatusCreated {
+		t.Fatalf("upload: status %d", status)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "PUT", u.Url, strings.NewReader("content"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+u.Token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("upload: %v, %v", res, err)
+	}
+	res.Body.Close()
+	return u.Token
+}
+
+// usedKey is a key in E2B's form that has been used.
+func usedKey(t *testing.T) string {
+	t.Helper()
+	made, status := call[struct {
+		Secret string
+		Key    struct{ ID string }
+	}](t, "POST", "/v1/keys", map[string]any{"name": "canary", "format": "e2b"})
+	if status != http.StatusCreated || !strings.HasPrefix(made.Secret, "e2b_") {
+		t.Fatalf("key: status %d", status)
+	}
+	t.Cleanup(func() { askAs(t, "DELETE", "/v1/keys/"+made.Key.ID, platform.key, "") })
+	if status, _, body := get(t, platform.url+"/v1/me", made.Secret); status != http.StatusOK {
+		t.Fatalf("the key opens nothing: %d %s", status, body)
+	}
+	return made.Secret
+}
+
+// TestSecretsStayWhereTheyBelong puts canaries into environments (of a sandbox, a session, a template and a step of its build), standard input,
+// files and a registry's login, and uses each material where it belongs and where it doesn't. Then it looks for all of them in every file of the platform, PostgreSQL's
 // included, every log, process and figure, a dump of the database, and the errors that it got.
 func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	if platform.instance.Name == "" {
@@ -125,7 +195,8 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	if status, _, body := get(t, u.URL, ""); status != http.StatusOK || !strings.Contains(body, secrets["stdin"]) {
 		t.Fatalf("the file: status %d, %q", status, body)
 	}
-	elsewhere := map[string][]byte{}
+	secrets["upload token"], secrets["e2b key"] = usedUpload(t), usedKey(t)
+	elsewhere := map[string][]byte{"what is told of a build with a login": failedLogin(t, canary("registry password"))}
 	for what, secret := range secrets { // where they don't belong
 		for place, to := range map[string]string{
 			"the API": platform.url + "/v1/sandboxes/" + s.Id + "?x=" + secret, "the API's path": platform.url + "/v1/sandboxes/" + secret,
