@@ -9,7 +9,9 @@ import (
 
 // spanVar adds a flag for a time that is longer than none. It's 0 if the flag isn't given; who gives 0 or less has mistaken something, and
 // mustn't be understood as if they had given nothing.
-func spanVar(f *pflag.FlagSet, to *time.Duration, name, usage string) { f.Var((*span)(to), name, usage) }
+func spanVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
+	f.Var((*span)(to), name, usage)
+}
 
 type span time.Duration
 

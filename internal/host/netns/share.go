@@ -38,4 +38,6 @@ func share(dir string) error {
 }
 
 // isShared makes a mount point shared. It reports false for a directory that is none.
-func isShared(dir string) bool { return unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "") == nil }
+func isShared(dir string) bool {
+	return unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "") == nil
+}
