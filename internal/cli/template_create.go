@@ -77,7 +77,7 @@ func (f *templateFlags) add(c *cobra.Command) {
 	s.StringVar(&f.debian, "debian", "", "a suite of Debian, for example bookworm")
 	s.StringSliceVar(&f.packages, "package", nil, "Debian package to install, with --debian; may be repeated")
 	s.Var(f.steps.flag("COMMAND", runStep), "run", "step: a shell command; may be repeated, as all steps may")
-	s.Var(f.steps.flag("SRC:DST", f.steps.copyStep), "copy", "step: copy a file from here, or what is in a directory; SRC:DST:OWNER gives it to somebody else than root")
+	s.Var(f.steps.flag("SRC:DST", f.steps.copyStep), "copy", "step: copy a file from here, or what is in a directory; SRC:DST:OWNER writes it as somebody else than root")
 	s.VarP(f.steps.flag("NAME=VALUE", envStep), "env", "e", "step: a variable for what follows and for sessions")
 	s.VarP(f.steps.flag("DIRECTORY", f.steps.workdirStep), "workdir", "w", "step: the directory for what follows and for sessions")
 	s.VarP(f.steps.flag("USER", userStep), "user", "u", "step: the user for what follows and for sessions")
