@@ -24,6 +24,7 @@ type input struct {
 	buf     []byte
 	taken   uint64        // by the command, of those that the guest has
 	open    bool          // more may follow; else it ends with buf
+	ended   bool          // the session has, and nobody reads any more
 	sealed  bool          // that it isn't open is on file: the guest may hear of it
 	windows bool          // the guest takes a window only, and doesn't know the length: it was open once
 	changed chan struct{} // closed and replaced when one of them changes
@@ -121,7 +122,7 @@ func (i *input) add(ctx context.Context, offset uint64, data []byte) (uint64, er
 		case until <= end:
 			return until, nil
 		case !i.open:
-			return 0, space.Errorf(space.CodeConflict, "the session's stdin was closed after %d bytes", end)
+			return 0, i.closedError()
 		case len(i.buf) < inputBuffer:
 			i.buf = append(i.buf, data[end-offset:]...)
 			i.broadcast()
@@ -143,7 +144,7 @@ func (i *input) append(ctx context.Context, data []byte) (uint64, error) {
 		case len(data) == 0:
 			return i.end(), nil
 		case !i.open:
-			return 0, space.Errorf(space.CodeConflict, "the session's stdin was closed after %d bytes", i.end())
+			return 0, i.closedError()
 		case len(i.buf) < inputBuffer:
 			i.buf = append(i.buf, data...)
 			i.broadcast()
@@ -193,8 +194,16 @@ func (i *input) next(ctx context.Context, sent uint64) (offset uint64, data []by
 func (i *input) discard() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.base, i.buf, i.open = i.end(), nil, false
+	i.base, i.buf, i.open, i.ended = i.end(), nil, false, true
 	i.broadcast()
+}
+
+// closedError says why no more bytes are taken: the session's end, of which its bringer may not have heard yet, or a client's word. mu is held.
+func (i *input) closedError() error {
+	if i.ended {
+		return errSessionEnded
+	}
+	return space.Errorf(space.CodeConflict, "the session's stdin was closed after %d bytes", i.end())
 }
 
 // limit is the offset up to which the guest takes bytes. mu is held.

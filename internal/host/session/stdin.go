@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -33,7 +34,8 @@ func (s *Set) Stdin(ctx context.Context, in Input, next func() ([]byte, error)) 
 	defer cancel()
 	b := bringer{input: ses.input, ses: ses, at: in.Offset, tail: in.Append}
 	received, err = b.bring(ctx, next, in.Close)
-	if context.Cause(ctx) == errSessionEnded && b.brought { // nobody will read it any more
+	ended := errors.Is(err, errSessionEnded) || context.Cause(ctx) == errSessionEnded
+	if ended && b.brought { // nobody will read it any more
 		return b.at, nil
 	}
 	return received, err
@@ -75,12 +77,15 @@ func (b *bringer) bring(ctx context.Context, next func() ([]byte, error), end bo
 func (b *bringer) add(ctx context.Context, data []byte) (err error) {
 	ctx, cancel := patient(ctx)
 	defer cancel()
+	at := b.at
 	if b.tail {
-		b.at, err = b.input.append(ctx, data)
+		at, err = b.input.append(ctx, data)
 	} else {
-		b.at, err = b.input.add(ctx, b.at, data)
+		at, err = b.input.add(ctx, at, data)
 	}
-	b.brought = b.brought || err == nil && len(data) > 0
+	if err == nil {
+		b.at, b.brought = at, b.brought || len(data) > 0
+	}
 	return err
 }
 

@@ -246,3 +246,18 @@ func TestListTellsWhatEachSessionDoes(t *testing.T) {
 	set = openSet(t, dir, Limits{})
 	check()
 }
+
+// TestBytesAfterTheEnd: who brings bytes may hear of the session's end from the input before anybody else says so.
+func TestBytesAfterTheEnd(t *testing.T) {
+	i := newInput(nil, true, false)
+	if err := i.opened(0); err != nil {
+		t.Fatal(err)
+	}
+	i.discard()
+	if _, err := i.append(t.Context(), []byte("x")); !errors.Is(err, errSessionEnded) {
+		t.Errorf("append: %v", err)
+	}
+	if _, err := i.add(t.Context(), 0, []byte("x")); !errors.Is(err, errSessionEnded) {
+		t.Errorf("add: %v", err)
+	}
+}
