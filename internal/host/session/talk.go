@@ -83,6 +83,9 @@ func (s *Session) checkLive() error {
 
 // tell sends a message to the guest over whatever stream serves the session, once there is one.
 func (s *Session) tell(ctx context.Context, m *guestv1.ToSession) error {
+	if err := s.checkLive(); err != nil {
+		return err
+	}
 	ctx, cancel := s.whileLive(ctx)
 	defer cancel()
 	ctx, stop := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
