@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench test-firecracker generate tools compiler jq fuzzer cross
+.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -82,6 +82,12 @@ test-firecracker: tools ## the conformance suite with the real FIRECRACKER=/path
 
 bench: build ## measure, into build/bench.json
 	hack/bench
+
+kernel: ## build tuned guest kernels (not proven yet, see docs/kernels.md)
+	@hack/kernel
+
+test-kvm: build ## the conformance suite of the qemu driver with hardware virtualisation
+	@hack/test-kvm
 
 check-generated: tools # committed generated code is what its sources say
 	hack/check-generated
