@@ -17,6 +17,8 @@ BEYOND_A_SCHEMA = {
     "lifetime.deadline": "lies in the future, at most a year away",
     "from": "is a path",
     "metadata": "is a filter name=value, each name once",
+    "owner": "is one of the sandbox's users",
+    "group": "is one of the sandbox's",
     "offset": "is how much input the session has",
     "path": "has 4095 bytes, not characters, and a relative one the home directory's before it",
     "query": "has a length in bytes, as it's sent",

@@ -38,7 +38,8 @@ func TestDebiansKernel(t *testing.T) {
 	for _, n := range names {
 		got = append(got, strings.TrimSuffix(filepath.Base(n), ".ko"))
 	}
-	want := []string{"failover", "net_failover", "virtio", "virtio_blk", "virtio_console", "virtio_mmio", "virtio_net", "virtio_ring", "virtio_rng"}
+	want := []string{"failover", "net_failover", "virtio", "virtio_blk", "virtio_console", "virtio_mmio", "virtio_net", "virtio_ring", "virtio_rng",
+		"vmw_vsock_virtio_transport", "vmw_vsock_virtio_transport_common", "vsock"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("modules: want -, got +:\n%s", diff)
 	}
