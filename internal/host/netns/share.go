@@ -14,7 +14,7 @@ func share(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if isShared(dir) {
+	if makeShared(dir) {
 		return nil
 	}
 	f, err := os.Open(dir)
@@ -25,19 +25,19 @@ func share(dir string) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil { // ip takes the same lock
 		return fmt.Errorf("lock %s: %w", dir, err)
 	}
-	if isShared(dir) {
+	if makeShared(dir) {
 		return nil
 	}
 	if err := unix.Mount(dir, dir, "none", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mount %s onto itself: %w", dir, err)
 	}
-	if !isShared(dir) {
+	if !makeShared(dir) {
 		return errors.New("make " + dir + " a shared mount")
 	}
 	return nil
 }
 
-// isShared makes a mount point shared. It reports false for a directory that is none.
-func isShared(dir string) bool {
+// makeShared makes a directory that is a mount point a shared one. It reports false for a directory that is none.
+func makeShared(dir string) bool {
 	return unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "") == nil
 }
