@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -109,9 +110,12 @@ func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, g
 	if name == "" {
 		name = bestDriver(ctx, i, c)
 	}
+	if keys := c.FirecrackerOnly(); name != firecracker.Name && len(keys) > 0 {
+		return nil, fmt.Errorf("configuration: %s: only the firecracker driver does that, and machines would run with %s; 'space doctor' says why", strings.Join(keys, ", "), name)
+	}
 	switch name {
 	case firecracker.Name:
-		return firecracker.New(ctx, firecracker.Config{Program: c.Firecracker, Jailer: c.Jailer})
+		return newFirecracker(ctx, c)
 	case qemu.Name:
 		return qemu.New(ctx, qemu.Config{Acceleration: acceleration(ctx, i, c)})
 	case fake.Name:
@@ -119,6 +123,17 @@ func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, g
 	default:
 		return nil, fmt.Errorf("configuration: driver %q is unknown: leave it empty, or %q, or %q", c.Driver, firecracker.Name, qemu.Name)
 	}
+}
+
+// newFirecracker is the driver with what the configuration says.
+func newFirecracker(ctx context.Context, c instance.Config) (vmm.Driver, error) {
+	cpu, err := firecracker.ReadTemplate(c.CPUTemplate)
+	if err != nil {
+		return nil, err
+	}
+	return firecracker.New(ctx, firecracker.Config{
+		Program: c.Firecracker, Jailer: c.Jailer, CPU: cpu, ReceiveBytes: c.NetworkReceiveBytes, SendBytes: c.NetworkSendBytes,
+	})
 }
 
 // bestDriver is firecracker where a guest boots with it.

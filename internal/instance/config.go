@@ -17,6 +17,13 @@ type Config struct {
 	// installed.
 	Firecracker string `toml:"firecracker"`
 	Jailer      string `toml:"jailer"`
+	// CPUTemplate is the path of a custom CPU template of Firecracker: which of the processor's features guests see, so that snapshots fit other
+	// models of processors, too. Empty: all that Firecracker passes on.
+	CPUTemplate string `toml:"cpu_template"`
+	// NetworkReceiveBytes and NetworkSendBytes are how many bytes a machine may receive, and send, in a second, with bursts of a tenth of that. 0: no
+	// limit, else at least MinNetworkBytes. Only the firecracker driver keeps them.
+	NetworkReceiveBytes int64 `toml:"network_receive_bytes"`
+	NetworkSendBytes    int64 `toml:"network_send_bytes"`
 	// Acceleration forces "kvm" or "tcg" for the qemu driver. Empty: kvm if a guest boots with it.
 	Acceleration string `toml:"acceleration"`
 	// Kernel forces which kernels guests boot: "tuned" for those that 'make kernel' built, "cloud" for Debian's. Empty: tuned if there are any.
@@ -62,6 +69,34 @@ func (c Config) checkPool() error {
 	return nil
 }
 
+// MinNetworkBytes is the least limit of a network: its burst lets some packets pass.
+const MinNetworkBytes = 100_000
+
+// checkNetwork refuses limits with which nothing would pass.
+func (c Config) checkNetwork() error {
+	for key, n := range map[string]int64{"network_receive_bytes": c.NetworkReceiveBytes, "network_send_bytes": c.NetworkSendBytes} {
+		if n != 0 && n < MinNetworkBytes {
+			return fmt.Errorf("configuration: %s is %d, want 0 for no limit or at least %d in a second", key, n, MinNetworkBytes)
+		}
+	}
+	return nil
+}
+
+// FirecrackerOnly are the keys that are set and that no driver but firecracker obeys.
+func (c Config) FirecrackerOnly() (keys []string) {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"cpu_template", c.CPUTemplate != ""}, {"network_receive_bytes", c.NetworkReceiveBytes != 0}, {"network_send_bytes", c.NetworkSendBytes != 0},
+	} {
+		if k.set {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
+}
+
 // DefaultVolumeGiB is the size of the btrfs image when the configuration doesn't say.
 const DefaultVolumeGiB = 12
 
@@ -77,7 +112,7 @@ func LoadConfig(i Instance) (Config, error) {
 	}
 	c.DatabaseURL = secret.URL
 	c = c.withDefaults(i)
-	return c, c.checkPool()
+	return c, errors.Join(c.checkPool(), c.checkNetwork())
 }
 
 func decode(path string, into any) error {

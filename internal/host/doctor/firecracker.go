@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/host/vmm/firecracker"
+	"github.com/space-platform/space/internal/instance"
 )
 
 // firecrackerCacheName has what was found out about Firecracker.
@@ -23,14 +24,21 @@ const firecrackerCacheName = "firecracker.json"
 
 // firecrackerFacts are what is known about it.
 type firecrackerFacts struct {
-	version string // "" if it isn't there
-	broken  string // why it can't be used; "" if a guest boots with it
-	kvm     bool   // /dev/kvm is there
-	forced  bool   // the configuration asks for it
+	version string   // "" if it isn't there
+	broken  string   // why it can't be used; "" if a guest boots with it
+	kvm     bool     // /dev/kvm is there
+	forced  bool     // the configuration asks for it, by name or by what only it does
+	other   string   // another driver that the configuration asks for; "" for none
+	keys    []string // what the configuration says that only it does
+	chosen  string   // what the configuration says of it, for people
 }
 
 func lookFirecracker(ctx context.Context, o Options) verdict {
-	f := firecrackerFacts{forced: o.Config.Driver == firecracker.Name}
+	f := firecrackerFacts{keys: o.Config.FirecrackerOnly(), chosen: chosen(o.Config)}
+	f.forced = o.Config.Driver == firecracker.Name || len(f.keys) > 0
+	if o.Config.Driver != firecracker.Name {
+		f.other = o.Config.Driver
+	}
 	_, err := os.Stat(kvmDevice)
 	f.kvm = err == nil
 	f.version, err = Firecracker(ctx, o)
@@ -48,6 +56,8 @@ func judgeFirecracker(f firecrackerFacts) verdict {
 		state, meaning = Fail, "the configuration asks for it: no machine will start"
 	}
 	switch {
+	case f.other != "" && len(f.keys) > 0:
+		return verdict{Fail, fmt.Sprintf("the configuration chooses %s, which doesn't do what it says with %s", f.other, strings.Join(f.keys, ", ")), "no machine will start", ""}
 	case f.version == "" && f.broken == "":
 		return verdict{state, "not installed", meaning, setupFirecracker}
 	case f.version == "":
@@ -56,12 +66,29 @@ func judgeFirecracker(f firecrackerFacts) verdict {
 		}
 		return verdict{state, f.broken, meaning, setupFirecracker}
 	case f.broken == "":
-		return fine(fmt.Sprintf("a guest boots with version %s", f.version))
+		return fine(fmt.Sprintf("a guest boots with version %s%s", f.version, f.chosen))
 	case !f.kvm:
 		return verdict{state, fmt.Sprintf("version %s can't be used: there is no %s", f.version, kvmDevice), meaning, loadKVM}
 	default:
 		return verdict{state, fmt.Sprintf("version %s can't be used: %s", f.version, f.broken), meaning, readKVM}
 	}
+}
+
+// chosen tells what the configuration says of machines' processors and networks; "" for nothing.
+func chosen(c instance.Config) string {
+	var all []string
+	if c.CPUTemplate != "" {
+		all = append(all, "CPU template "+c.CPUTemplate)
+	}
+	for _, l := range []struct {
+		word  string
+		bytes int64
+	}{{"receive", c.NetworkReceiveBytes}, {"send", c.NetworkSendBytes}} {
+		if l.bytes > 0 {
+			all = append(all, fmt.Sprintf("networks %s %d bytes/s at most", l.word, l.bytes))
+		}
+	}
+	return strings.Join(append([]string{""}, all...), "; ")
 }
 
 // Firecracker returns the version of the Firecracker that the configuration names, and nil if a guest boots with it. fs.ErrNotExist is wrapped
@@ -80,30 +107,38 @@ func Firecracker(ctx context.Context, o Options) (version string, err error) {
 	if unix.Access(kvmDevice, unix.R_OK|unix.W_OK) != nil {
 		return version, fmt.Errorf("%s can't be opened by uid %d", kvmDevice, os.Geteuid())
 	}
-	key := answerTo("Firecracker "+version, guestELF())
+	cpu, err := firecracker.ReadTemplate(o.Config.CPUTemplate)
+	if err != nil {
+		return version, err
+	}
+	key := answerTo("Firecracker "+version, append(guestELF(), cpu...))
 	if a, ok := key.cached(o.CacheDir, firecrackerCacheName); ok {
 		return version, a.err()
 	}
-	err = BootFirecracker(ctx, o.Config.Firecracker, guestDeadline)
+	err = BootFirecracker(ctx, o.Config.Firecracker, o.Config.CPUTemplate, guestDeadline)
 	if ctx.Err() == nil { // not when the caller gave up
 		key.keep(o.CacheDir, firecrackerCacheName, err)
 	}
 	return version, err
 }
 
-// BootFirecracker boots the smallest guest that proves something, as BootGuest does with QEMU.
-func BootFirecracker(ctx context.Context, program string, deadline time.Duration) error {
+// BootFirecracker boots the smallest guest that proves something, as BootGuest does with QEMU. template is the path of a CPU template; "" for none.
+func BootFirecracker(ctx context.Context, program, template string, deadline time.Duration) error {
 	dir, err := os.MkdirTemp("", "space-guest-")
 	if err != nil {
 		return fmt.Errorf("boot a tiny guest: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	kernel, config := filepath.Join(dir, "kernel"), filepath.Join(dir, "config.json")
-	text, err := json.Marshal(map[string]any{
+	machine := map[string]any{
 		"boot-source":    map[string]string{"kernel_image_path": kernel},
 		"machine-config": map[string]int{"vcpu_count": 1, "mem_size_mib": 32},
 		"drives":         []int{},
-	})
+	}
+	if template != "" {
+		machine["cpu-config"] = template
+	}
+	text, err := json.Marshal(machine)
 	if err == nil {
 		err = errors.Join(os.WriteFile(kernel, guestELF(), 0o600), os.WriteFile(config, text, 0o600))
 	}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/space-platform/space/internal/instance"
 )
 
 func TestWhatIsSaidOfFirecracker(t *testing.T) {
@@ -19,6 +21,8 @@ func TestWhatIsSaidOfFirecracker(t *testing.T) {
 		fix    string
 	}{
 		"works":             {firecrackerFacts{version: "1.15.1", kvm: true}, OK, "a guest boots with version 1.15.1", ""},
+		"with choices":      {firecrackerFacts{version: "1.15.1", kvm: true, keys: []string{"cpu_template"}, forced: true, chosen: "; CPU template /t"}, OK, "version 1.15.1; CPU template /t", ""},
+		"choices for QEMU":  {firecrackerFacts{version: "1.15.1", kvm: true, other: "qemu", keys: []string{"cpu_template"}, forced: true}, Fail, "chooses qemu, which doesn't do what it says with cpu_template", ""},
 		"absent":            {firecrackerFacts{kvm: true}, Info, "not installed", setupFirecracker},
 		"absent and wanted": {firecrackerFacts{kvm: true, forced: true}, Fail, "not installed", setupFirecracker},
 		"too old":           {firecrackerFacts{kvm: true, broken: "it's version 1.14.2, which isn't supported"}, Warn, "isn't supported", setupFirecracker},
@@ -29,6 +33,17 @@ func TestWhatIsSaidOfFirecracker(t *testing.T) {
 		v := judgeFirecracker(c.facts)
 		if v.state != c.state || !strings.Contains(v.detail, c.detail) || v.fix != c.fix || (v.state != OK) != (v.meaning != "") {
 			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+func TestWhatIsChosenIsTold(t *testing.T) {
+	for want, c := range map[string]instance.Config{
+		"": {},
+		"; CPU template /t; networks receive 200000 bytes/s at most; networks send 100000 bytes/s at most": {CPUTemplate: "/t", NetworkReceiveBytes: 200000, NetworkSendBytes: 100000},
+	} {
+		if got := chosen(c); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
 		}
 	}
 }

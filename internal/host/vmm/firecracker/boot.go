@@ -56,8 +56,9 @@ func (d *Driver) bootSteps(c *api.Client, e vmm.Enclosure, b vmm.Boot) []func(co
 	}
 	if e.Tap != "" {
 		steps = append(steps, func(ctx context.Context) error {
-			r := d.rate()
-			return c.SetNetwork(ctx, api.Network{ID: networkID, Tap: e.Tap, MAC: e.MAC, Receive: r, Send: r})
+			return c.SetNetwork(ctx, api.Network{
+				ID: networkID, Tap: e.Tap, MAC: e.MAC, Receive: rate(d.config.ReceiveBytes), Send: rate(d.config.SendBytes),
+			})
 		})
 	}
 	return append(steps, c.AddEntropy, c.Start)
@@ -66,10 +67,10 @@ func (d *Driver) bootSteps(c *api.Client, e vmm.Enclosure, b vmm.Boot) []func(co
 // refill is the time in which a network device's tokens come back, in milliseconds: a burst is a tenth of a second's bytes.
 const refill = 100
 
-// rate is what a machine may send, and receive; nil for no limit.
-func (d *Driver) rate() *api.Rate {
-	if d.config.NetworkBytes <= 0 {
+// rate lets so many bytes pass in a second; nil for no limit.
+func rate(bytes int64) *api.Rate {
+	if bytes <= 0 {
 		return nil
 	}
-	return &api.Rate{Bandwidth: &api.Bucket{Size: max(d.config.NetworkBytes*refill/1000, 1), Refill: refill}}
+	return &api.Rate{Bandwidth: &api.Bucket{Size: max(bytes/1000*refill, 1), Refill: refill}}
 }

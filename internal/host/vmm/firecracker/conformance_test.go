@@ -132,7 +132,7 @@ func TestWhatAnOperatorChooses(t *testing.T) {
 	k := vmmtest.Kernel(t)
 	enclosure := jailed(t)
 	choose := func(c *firecracker.Config) {
-		c.NetworkBytes = 10 << 20
+		c.ReceiveBytes, c.SendBytes = 10<<20, 5<<20
 		// Without an instruction for random numbers, which a guest can do without.
 		c.CPU = json.RawMessage(`{"cpuid_modifiers":[{"leaf":"0x1","subleaf":"0x0","flags":0,"modifiers":[{"register":"ecx","bitmap":"0bx0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}]}]}`)
 	}
@@ -152,7 +152,7 @@ func TestWhatAnOperatorChooses(t *testing.T) {
 // TestTheDoctorsGuest boots what the doctor boots.
 func TestTheDoctorsGuest(t *testing.T) {
 	const patience = time.Minute // where KVM itself runs in an emulated machine
-	if err := doctor.BootFirecracker(t.Context(), os.Getenv(programVariable), patience); err != nil {
+	if err := doctor.BootFirecracker(t.Context(), os.Getenv(programVariable), "", patience); err != nil {
 		t.Error(err)
 	}
 }

@@ -44,8 +44,8 @@ type Config struct {
 	// CPU is a custom CPU template: which features of the processor guests see. Nothing: all that Firecracker passes on. Snapshots can then only be
 	// loaded on the same model of processor.
 	CPU json.RawMessage
-	// NetworkBytes is how many bytes a machine may send, and receive, in a second. 0: no limit.
-	NetworkBytes int64
+	// ReceiveBytes and SendBytes are how many bytes a machine's network may bring in and take out in a second. 0: no limit.
+	ReceiveBytes, SendBytes int64
 	// Args are more of the guest kernel's arguments, after the driver's own and before a machine's.
 	Args []string
 	// CPUFactor goes into Capabilities: more than 1, which is what 0 means, where KVM itself runs in an emulated machine.

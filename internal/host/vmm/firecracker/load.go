@@ -1,6 +1,7 @@
 package firecracker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,9 +75,8 @@ func (d *Driver) restore(ctx context.Context, c *api.Client, e vmm.Enclosure) er
 
 // networkLimits are the node's. A bucket without tokens is how Firecracker is told that there's no limit any more.
 func (d *Driver) networkLimits() api.NetworkLimits {
-	r := d.rate()
-	if r == nil {
-		r = &api.Rate{Bandwidth: &api.Bucket{}}
+	none := &api.Rate{Bandwidth: &api.Bucket{}}
+	return api.NetworkLimits{
+		ID: networkID, Receive: cmp.Or(rate(d.config.ReceiveBytes), none), Send: cmp.Or(rate(d.config.SendBytes), none),
 	}
-	return api.NetworkLimits{ID: networkID, Receive: r, Send: r}
 }

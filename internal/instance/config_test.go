@@ -1,0 +1,48 @@
+package instance_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/space-platform/space/internal/instance"
+)
+
+// TestWhatOnlyFirecrackerDoes has the keys that another driver would ignore.
+func TestWhatOnlyFirecrackerDoes(t *testing.T) {
+	i := own(t)
+	for text, want := range map[string][]string{
+		"": nil,
+		"cpu_template = \"/etc/space/cpu.json\"\nnetwork_receive_bytes = 20000000\nnetwork_send_bytes = 100000\n": {"cpu_template", "network_receive_bytes", "network_send_bytes"},
+		"network_send_bytes = 100000\n": {"network_send_bytes"},
+	} {
+		configure(t, i, text)
+		c, err := instance.LoadConfig(i)
+		if got := c.FirecrackerOnly(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+func TestAConfigurationThatMakesNoSenseIsRefused(t *testing.T) {
+	i := own(t)
+	for text, want := range map[string]string{
+		"network_send_bytes = -1":       "network_send_bytes is -1, want 0 for no limit or at least 100000",
+		"network_receive_bytes = 99999": "network_receive_bytes is 99999",
+		"network_bytes = 1":             `unknown key "network_bytes"`,
+		"pool_size = \"65\"":            "pool_size",
+	} {
+		configure(t, i, text)
+		if _, err := instance.LoadConfig(i); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func configure(t *testing.T, i instance.Instance, text string) {
+	t.Helper()
+	if err := os.WriteFile(i.ConfigFile(), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
