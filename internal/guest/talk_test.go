@@ -262,6 +262,17 @@ func TestTerminalKeys(t *testing.T) {
 	}
 }
 
+// TestTerminalEndsForWhoReadsLater: a program that reads keys takes the sign of the end for one of them, and the next one still finds the end.
+func TestTerminalEndsForWhoReadsLater(t *testing.T) {
+	d := startGuest(t)
+	s := d.talk(inTerminal("stty -icanon min 1; echo keys; dd bs=1 count=1 2>/dev/null | od -An -tu1; stty icanon; cat; echo end"))
+	s.untilPrinted("keys")
+	s.write("", true)
+	if e := s.untilExit(); e.Code != 0 || !strings.HasSuffix(s.out.String(), " 4\r\nend\r\n") {
+		t.Errorf("%v, %q", e, s.out.String())
+	}
+}
+
 // TestTerminalLosesNothing: all that is printed before the end arrives, however late it's read.
 func TestTerminalLosesNothing(t *testing.T) {
 	d := startGuest(t)

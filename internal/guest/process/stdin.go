@@ -132,7 +132,8 @@ func (i *stdin) feed(w input, ended <-chan struct{}) {
 	for {
 		data := i.next(ended)
 		if len(data) == 0 {
-			w.finish(last)
+			i.close()
+			w.finish(last, ended)
 			return
 		}
 		if _, err := w.Write(data); err != nil {

@@ -72,14 +72,14 @@ func (p streams) close() {
 // input is what stdin is written to.
 type input struct {
 	*os.File
-	finish func(last byte) // tells the command that nothing follows, after the last byte that was written
+	finish func(last byte, ended <-chan struct{}) // tells the command, unless it has ended, that nothing follows, after the last byte that was written
 }
 
 func (p streams) input() input {
 	if p.tty {
-		return input{p.stdin, func(last byte) { finishTerminal(p.stdin, last) }}
+		return input{p.stdin, func(last byte, ended <-chan struct{}) { finishTerminal(p.stdin, last, ended) }}
 	}
-	return input{p.stdin, func(byte) { p.stdin.Close() }}
+	return input{p.stdin, func(byte, <-chan struct{}) { p.stdin.Close() }}
 }
 
 // stopInput ends whoever writes to the command, which has ended. A terminal stays open: its output is still read.

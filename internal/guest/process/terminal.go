@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,11 +87,28 @@ func control(f *os.File, call func(fd int) error) error {
 // endOfFile is what a terminal takes for the end of its input, by default.
 const endOfFile = 4
 
-// finishTerminal ends a terminal's input. In the middle of a line the first sign only sends the line.
-func finishTerminal(master *os.File, last byte) {
+// finishEvery is how often a terminal's end of input is told again.
+const finishEvery = 250 * time.Millisecond
+
+// finishTerminal ends a terminal's input. In the middle of a line the first sign only sends the line. A sign that comes while a program turns
+// the terminal from lines to keys or back (a shell does around each command) is lost, so it's told until the command has ended: whoever reads
+// then finds the end.
+func finishTerminal(master *os.File, last byte, ended <-chan struct{}) {
 	signs := []byte{endOfFile, endOfFile}
 	if last == '\n' || last == '\r' {
 		signs = signs[:1]
 	}
-	master.Write(signs)
+	again := time.NewTicker(finishEvery)
+	defer again.Stop()
+	for {
+		if _, err := master.Write(signs); err != nil {
+			return
+		}
+		select {
+		case <-again.C:
+			signs = signs[:1]
+		case <-ended:
+			return
+		}
+	}
 }
