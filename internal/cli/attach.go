@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -26,15 +27,12 @@ func attachCommand(a *app) *cobra.Command {
 			"ends the watching. A session that has ended shows what is kept of it. 'space ps' lists the sessions with how much output they have.",
 		Example: "  space attach sbx_… ses_…\n  space attach -n sbx_… ses_…                   # watch, and touch nothing\n  space attach --from 4096 sbx_… ses_… -o json",
 	}
-	c.Flags().Int64Var(&from, "from", 0, "bytes of output to leave out; else all that is kept is shown")
+	numberVar(c.Flags(), &from, "from", "", "bytes of output to leave out; else all that is kept is shown", 0, math.MaxInt64)
 	c.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "send neither stdin nor signals")
 	n := connectionFlags(a, c)
 	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completes(false, sandboxes("running", "stopped", "lost"), sessions)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if from < 0 {
-			return exitCode{exitUsage, &cliError{code: "usage", message: fmt.Sprintf("--from %d: output begins at 0", from), hint: "'space ps' shows how much there is"}}
-		}
 		door, err := n.door(args[0])
 		if err != nil {
 			return exitCode{exitPlatform, err}

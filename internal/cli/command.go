@@ -45,7 +45,7 @@ func addCommandFlags(c *cobra.Command) *commandFlags {
 	c.Flags().BoolVarP(&f.noStdin, "no-stdin", "n", false, "don't read stdin, even if something is piped in")
 	c.Flags().BoolVarP(&f.stdin, "interactive", "i", false, "send stdin while the command runs, however long it is")
 	c.Flags().BoolVarP(&f.tty, "tty", "t", false, "run in a terminal; implies -i")
-	spanVar(c.Flags(), &f.timeout, "timeout", "kill the command after this time")
+	spanVar(c.Flags(), &f.timeout, "timeout", "end the command after this time with SIGTERM, and 2s later with SIGKILL; the exit code is 124 then", time.Second, 168*time.Hour)
 	return f
 }
 
@@ -56,7 +56,7 @@ func target(cmd *cobra.Command, args []string, name string) (target string, argv
 		return "", nil, commandUsage(cmd, fmt.Errorf("%s wants %s and a command", cmd.CommandPath(), name))
 	}
 	if err := cmd.Flags().Parse(args[1:]); err != nil {
-		return "", nil, commandUsage(cmd, err)
+		return "", nil, commandUsage(cmd, readable(err))
 	}
 	if asked, _ := cmd.Flags().GetBool("help"); asked {
 		return "", nil, cmd.Help()
@@ -68,7 +68,7 @@ func target(cmd *cobra.Command, args []string, name string) (target string, argv
 }
 
 func commandUsage(cmd *cobra.Command, err error) error {
-	return exitCode{exitUsage, &cliError{code: "usage", message: err.Error(), hint: "write " + cmd.UseLine() + "; flags of the command itself come after it"}}
+	return wrongly("write "+cmd.UseLine()+"; flags of the command itself come after it", "%s", err)
 }
 
 // session is what the flags ask for. Its errors say with which code to end.
@@ -88,7 +88,7 @@ func (f *commandFlags) session(argv []string, stdin io.Reader, tell io.Writer, l
 		s.Env = &env
 	}
 	if f.timeout > 0 {
-		seconds := max(1, int(f.timeout/time.Second))
+		seconds := int(f.timeout / time.Second)
 		s.TimeoutSeconds = &seconds
 	}
 	if f.tty {
@@ -121,7 +121,7 @@ func (f *commandFlags) environment(lookupenv func(string) (string, bool)) (map[s
 	for _, e := range f.env {
 		name, value, given := strings.Cut(e, "=")
 		if name == "" {
-			return nil, exitCode{exitUsage, &cliError{code: "usage", message: fmt.Sprintf("--env %q has no name", e), hint: "write NAME=VALUE"}}
+			return nil, wrongly("write NAME=VALUE", "--env %q has no name", e)
 		}
 		if !given {
 			if value, given = lookupenv(name); !given {

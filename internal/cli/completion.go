@@ -4,19 +4,18 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
 const (
 	completeTimeout = 2 * time.Second // for the platform to say what there is: a shell waits meanwhile
-	briefLife       = time.Minute     // of a token for it
 	completeMost    = 500             // candidates of one kind
 )
 
@@ -130,30 +129,6 @@ func sandboxes(states ...string) candidates {
 	}
 }
 
-// briefPlane is a sandbox's data plane for as long as a completion takes.
-func briefPlane(ctx context.Context, c *client.Client, sandbox string) (*client.Plane, error) {
-	t, err := c.CreateSandboxToken(ctx, sandbox, "completion", briefLife)
-	if err != nil {
-		return nil, err
-	}
-	return client.NewPlane(t.Url, sandbox, t.Secret)
-}
-
-// liveSessions are those of the sandbox that stands before them.
-func liveSessions(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
-	p, err := briefPlane(ctx, c, before[0])
-	if err != nil {
-		return whole[cobra.Completion](nil, err)
-	}
-	list, err := p.LiveSessions(ctx)
-	return each(whole(list, err), func(s client.LiveSession) cobra.Completion {
-		if s.State != "running" {
-			return ""
-		}
-		return cobra.CompletionWithDesc(s.Id, strings.Join(s.Argv, " "))
-	})
-}
-
 // sessions are those of the sandbox that stands before them, newest first, also those that have ended.
 func sessions(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
 	return each(c.ListSessions(ctx, before[0]), func(s client.Session) cobra.Completion {
@@ -170,18 +145,21 @@ func tokens(ctx context.Context, c *client.Client, before []string) iter.Seq2[co
 	return each(whole(list, err), func(t client.SandboxToken) cobra.Completion { return cobra.CompletionWithDesc(t.Id, text(t.Name)) })
 }
 
-// templateNames are the names of templates.
-func templateNames(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+// usableTemplates are the references of templates from which sandboxes can be made: names, aliases and NAME:TAG.
+func usableTemplates(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
 	list, err := c.ListTemplates(ctx)
-	return each(whole(list, err), func(t client.Template) cobra.Completion { return cobra.CompletionWithDesc(t.Name, string(t.State)) })
+	list = slices.DeleteFunc(list, func(t client.Template) bool { return t.State != gen.TemplateStateReady })
+	return references(list, err)
 }
 
-// templates are names and ids of templates.
-func templates(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+// templates are the references of all templates, and their ids.
+func templates(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
 	list, err := c.ListTemplates(ctx)
-	ids := each(whole(list, err), func(t client.Template) cobra.Completion { return cobra.CompletionWithDesc(t.Id, t.Name) })
+	ids := each(whole(list, err), func(t client.Template) cobra.Completion {
+		return cobra.CompletionWithDesc(t.Id, t.Name+", "+string(t.State))
+	})
 	return func(yield func(cobra.Completion, error) bool) {
-		for _, all := range []iter.Seq2[cobra.Completion, error]{templateNames(ctx, c, before), ids} {
+		for _, all := range []iter.Seq2[cobra.Completion, error]{references(list, err), ids} {
 			for one, err := range all {
 				if !yield(one, err) {
 					return
@@ -189,6 +167,24 @@ func templates(ctx context.Context, c *client.Client, before []string) iter.Seq2
 			}
 		}
 	}
+}
+
+// references are what means each of some templates.
+func references(list []client.Template, err error) iter.Seq2[cobra.Completion, error] {
+	var all []cobra.Completion
+	for _, t := range list {
+		var names []string
+		if t.Current {
+			names = append([]string{t.Name}, deref(t.Aliases)...)
+		}
+		for _, tag := range deref(t.Tags) {
+			names = append(names, t.Name+":"+tag)
+		}
+		for _, name := range names {
+			all = append(all, cobra.CompletionWithDesc(name, string(t.State)))
+		}
+	}
+	return whole(all, err)
 }
 
 // keys are those that work.
@@ -210,14 +206,14 @@ func users(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Co
 }
 
 // words are candidates that are always the same.
-func words(list ...string) candidates {
+func words[T ~string](list ...T) candidates {
 	return func(context.Context, *client.Client, []string) iter.Seq2[cobra.Completion, error] {
-		return whole(list, nil)
+		return each(whole(list, nil), func(word T) cobra.Completion { return string(word) })
 	}
 }
 
 // roleNames are the roles of users and keys.
-var roleNames = []string{"owner", "admin", "developer", "viewer"}
+var roleNames = []client.Role{"owner", "admin", "developer", "viewer"}
 
 // completesPlaces completes the two places of cp: local files by the shell itself, sandboxes, and files in them.
 func (n *connection) completesPlaces(cmd *cobra.Command, before []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -231,35 +227,13 @@ func (n *connection) completesPlaces(cmd *cobra.Command, before []string, begun 
 	return n.completesPlace(cmd, nil, begun)
 }
 
-// completesPlace completes a sandbox and a file in it.
+// completesPlace completes the sandbox of a place. The files in it are known to its data plane only, and what opens that isn't made for a key press.
 func (n *connection) completesPlace(cmd *cobra.Command, before []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	switch sandbox, file, there := remote(begun); {
-	case len(before) > 0:
+	if _, _, there := remote(begun); there || len(before) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
-	case there:
-		return n.candidates(cmd.Context(), filesIn(sandbox, file), nil, begun), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
 	colon := func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
 		return each(c.ListSandboxes(ctx, client.SandboxFilter{}), func(s client.Sandbox) cobra.Completion { return cobra.CompletionWithDesc(s.Id+":", s.Template) })
 	}
 	return n.candidates(cmd.Context(), colon, nil, begun), cobra.ShellCompDirectiveNoSpace
-}
-
-// filesIn are the entries of the directory in which a path of a sandbox is being written.
-func filesIn(sandbox, file string) candidates {
-	return func(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
-		p, err := briefPlane(ctx, c, sandbox)
-		if err != nil {
-			return whole[cobra.Completion](nil, err)
-		}
-		dir, _ := path.Split(file)
-		list, _, err := p.ListFiles(ctx, cmp.Or(dir, "."), 1)
-		return each(whole(list, err), func(e client.FileEntry) cobra.Completion {
-			name := sandbox + ":" + dir + path.Base(e.Path)
-			if e.Type == "directory" {
-				name += "/"
-			}
-			return name
-		})
-	}
 }

@@ -22,12 +22,12 @@ import (
 func cpCommand(a *app) *cobra.Command {
 	var user string
 	c := &cobra.Command{
-		Use: "cp SRC DST", Short: "Copy a file or a directory into a sandbox or out of it", Args: cobra.ExactArgs(2),
-		Long: "One of SRC and DST is SANDBOX:PATH, the other one a local path, or - for stdin or stdout. A directory is copied with all files,\n" +
+		Use: "cp SRC DST", Short: "Copy a file or a directory into a sandbox, out of it, or from one to another", Args: cobra.ExactArgs(2),
+		Long: "SRC or DST, or both, are SANDBOX:PATH; the other one is a local path, or - for stdin or stdout. A directory is copied with all files,\n" +
 			"directories and links that are in it; sockets, pipes and devices are left out. If DST is a directory that exists, SRC is copied into it.\n" +
 			"Files keep their permission bits. A local file is replaced when all of it has come; through a link or into a device it is written as it\n" +
 			"comes. Relative paths in a sandbox begin at the user's home.",
-		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  space cp sbx_…:log.txt - | grep error\n  echo hi | space cp - sbx_…:note.txt",
+		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  space cp sbx_…:log.txt - | grep error\n  echo hi | space cp - sbx_…:note.txt\n  space cp sbx_…:project sbx_…:",
 	}
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
 	n := connectionFlags(a, c)
@@ -65,16 +65,67 @@ func progressBeside(stderr, stdout io.Writer, used bool) io.Writer {
 func (c copier) copy(ctx context.Context, inside func(context.Context, string, func(*client.Plane) error) error, src, dst string) error {
 	from, fromPath, out := remote(src)
 	to, toPath, in := remote(dst)
-	if in == out {
-		return exitCode{exitUsage, &cliError{code: "usage", message: "one of the two must be in a sandbox", hint: "write SANDBOX:PATH, for example sbx_…:/tmp/file"}}
-	}
-	return inside(ctx, from+to, func(p *client.Plane) error {
-		c.plane = p
-		if out {
+	switch {
+	case !in && !out:
+		return wrongly("write SANDBOX:PATH, for example sbx_…:/tmp/file", "neither %q nor %q is in a sandbox", src, dst)
+	case in && out:
+		return inside(ctx, from, func(source *client.Plane) error {
+			return inside(ctx, to, func(p *client.Plane) error {
+				c.plane = p
+				return c.across(ctx, source, fromPath, toPath)
+			})
+		})
+	case out:
+		return inside(ctx, from, func(p *client.Plane) error {
+			c.plane = p
 			return c.download(ctx, fromPath, dst)
+		})
+	}
+	if src != "-" {
+		if _, err := os.Stat(src); err != nil { // before anybody is asked for anything
+			return err
 		}
+	}
+	return inside(ctx, to, func(p *client.Plane) error {
+		c.plane = p
 		return c.upload(ctx, src, toPath)
 	})
+}
+
+// across copies from another sandbox, or from another place of the same one, as it's read; nothing is stored here.
+func (c copier) across(ctx context.Context, source *client.Plane, src, dst string) error {
+	there := c
+	there.plane = source
+	e, err := there.look(ctx, src)
+	if err != nil {
+		return err
+	}
+	if dst, err = c.into(ctx, dst, baseOf(src, e)); err != nil {
+		return err
+	}
+	if e.Type == "directory" {
+		r, err := source.ReadArchive(ctx, src, c.options...)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		return c.plane.WriteArchive(ctx, dst, c.progress.count(r, 0), c.options...)
+	}
+	mode, err := permissions(e)
+	if err != nil {
+		return err
+	}
+	r, err := source.ReadFile(ctx, src, 0, c.options...)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = c.plane.WriteFile(ctx, dst, c.progress.count(r, e.Size), append(c.options, withMode(mode))...)
+	return err
+}
+
+func withMode(mode fs.FileMode) client.FileOption {
+	return client.WithMode(fmt.Sprintf("%04o", mode.Perm()))
 }
 
 // sandboxPrefix is how the ids of sandboxes begin.
@@ -111,7 +162,7 @@ func (c copier) upload(ctx context.Context, src, dst string) error {
 	defer f.Close()
 	options := c.options
 	if info.Mode().IsRegular() { // a pipe's mode says nothing about what comes out of it
-		options = append(options, client.WithMode(fmt.Sprintf("%04o", info.Mode().Perm())))
+		options = append(options, withMode(info.Mode()))
 	}
 	_, err = c.plane.WriteFile(ctx, dst, c.progress.count(f, info.Size()), options...)
 	return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -276,4 +277,32 @@ func packed(t *testing.T, content string, headers ...tar.Header) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// TestAcross copies from one sandbox to another, with what a file's mode is, and a directory as it comes.
+func TestAcross(t *testing.T) {
+	source, from := copies(t)
+	sink, to := copies(t)
+	source.file("/srv/run.sh", "0755", "echo hi")
+	source.files["/srv/tree"] = gen.FileEntry{Path: "/srv/tree", Type: "directory", Mode: "0755", ModifiedAt: epoch}
+	source.archive = packed(t, "page", tar.Header{Name: "page", Typeflag: tar.TypeReg, Mode: 0o644, Size: 4})
+	sink.files["/in"] = gen.FileEntry{Path: "/in", Type: "directory", Mode: "0755", ModifiedAt: epoch}
+	inside := func(_ context.Context, sandbox string, do func(*client.Plane) error) error {
+		return do(map[string]copier{"sbx_from": from, "sbx_to": to}[sandbox].plane)
+	}
+	for _, c := range []struct{ src, dst, written, got string }{
+		{"/srv/run.sh", "/in", "mode=0755&path=%2Fin%2Frun.sh", "echo hi"},
+		{"/srv/run.sh", "/in/other", "mode=0755&path=%2Fin%2Fother", "echo hi"},
+		{"/srv/tree", "/in/", "path=%2Fin%2Ftree", string(source.archive)},
+	} {
+		if err := to.copy(t.Context(), inside, "sbx_from:"+c.src, "sbx_to:"+c.dst); err != nil {
+			t.Fatal(err)
+		}
+		if written := sink.written[len(sink.written)-1]; written != c.written || string(sink.got) != c.got {
+			t.Errorf("%s to %s: wrote %s, %q, want %s, %q", c.src, c.dst, written, sink.got, c.written, c.got)
+		}
+	}
+	if err := to.copy(t.Context(), inside, "sbx_from:/nothing", "sbx_to:/in"); !isMissing(err) {
+		t.Errorf("of what isn't there: %v", err)
+	}
 }

@@ -6,7 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/space-platform/space/client"
 )
@@ -15,6 +24,7 @@ import (
 const (
 	exitFailed   = 1
 	exitUsage    = 2
+	exitTimeout  = 124 // as timeout(1) has it
 	exitPlatform = 125
 	exitSignal   = 128 // plus the signal's number
 )
@@ -41,6 +51,14 @@ type cliError struct {
 
 func (e *cliError) Error() string { return e.message }
 
+// hinted is an error whose next step is known better where it happened than its code says.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
+
 // failed marks the errors of commands; what isn't marked came from parsing the command line.
 type failed struct{ err error }
 
@@ -57,27 +75,55 @@ type shown struct {
 
 // explain gives an error its code and its next step.
 func explain(err error) shown {
+	s := classify(err)
+	var h hinted
+	if errors.As(err, &h) {
+		s.Hint = h.hint
+	}
+	return s
+}
+
+func classify(err error) shown {
 	var own *cliError
 	var refused *client.Error
-	var transport net.Error
 	switch {
 	case errors.As(err, &own):
 		return shown{Code: own.code, Message: own.message, Hint: own.hint}
+	case isLocal(err): // also where it broke off what was being sent
+		return shown{Code: "local_file", Message: localMessage(err), Hint: "it's a path on this machine; nothing is wrong with the platform"}
 	case errors.As(err, &refused):
-		return shown{Code: refused.Code, Message: withoutCode(err, refused), Hint: hints[refused.Code], RequestID: refused.RequestID}
+		return shown{Code: refused.Code, Message: withoutCode(err, refused), Hint: hintFor(refused), RequestID: refused.RequestID}
 	case errors.Is(err, context.Canceled):
 		return shown{Code: "interrupted", Message: err.Error()}
-	case errors.As(err, &transport):
+	case isTransport(err):
 		return shown{Code: "unavailable", Message: err.Error(), Hint: hints["unavailable"]}
 	default:
 		return shown{Code: "failed", Message: err.Error()}
 	}
 }
 
+// isLocal tells whether an error is about a file of this machine: an error of the network never names one. A bare error number would count as
+// the network's, since it has all methods of net.Error.
+func isLocal(err error) bool {
+	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError))
+}
+
+// localMessage is what was being done with a file, without the request that was broken off by it.
+func localMessage(err error) string {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err.Error()
+	}
+	return err.Error()
+}
+
+func isTransport(err error) bool {
+	return errors.As(err, new(*url.Error)) || errors.As(err, new(*net.OpError))
+}
+
 // hints are the next steps for the codes that have one which is always right.
 var hints = map[string]string{
 	"unauthenticated":    "check SPACE_API_KEY and the configuration file, or SPACE_SANDBOX_TOKEN; 'space up' writes a new key for a platform on this machine",
-	"not_found":          "'space sandbox ls' and 'space template ls' show what there is",
 	"template_not_ready": "'space template ls' shows its state, 'space template logs NAME' its build",
 	"quota_exceeded":     "'space project get' shows what the project uses of its quota",
 	"capacity_exhausted": "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",
@@ -85,6 +131,36 @@ var hints = map[string]string{
 	"session_lost":       "nothing more of the session is kept; 'space ps SANDBOX' lists those that there are, 'space sandbox get SANDBOX' shows how the sandbox is",
 	"unavailable":        "'space status' shows whether the platform runs here; 'space up' starts it",
 	"internal":           "the operator's log has the cause: 'space logs'",
+}
+
+// lists are the commands that show what there is of a kind, by the kind's name in the API.
+var lists = map[string]string{
+	"sandbox":  "'space sandbox ls' shows which sandboxes there are",
+	"template": "'space template ls' shows which templates there are; 'space template build base' builds the usual one",
+	"session":  "'space ps SANDBOX' shows which sessions the sandbox has",
+	"token":    "'space sandbox token ls SANDBOX' shows which tokens the sandbox has",
+	"key":      "'space key ls' shows which keys there are",
+	"user":     "'space user ls' shows which users there are",
+	"project":  "'space project ls' shows which projects there are",
+	"tag":      "'space template ls' shows which tags there are",
+	"alias":    "'space template ls' shows which aliases there are",
+}
+
+// missing is how the API says what there isn't: "the KIND does not exist", "no such KIND", "the template has no such KIND".
+var missing = regexp.MustCompile(`^(?:the ([a-z]+) does not exist|(?:the template has )?no such ([a-z]+))`)
+
+// hintFor is the next step after a refusal.
+func hintFor(refused *client.Error) string {
+	if refused.Code != "not_found" {
+		return hints[refused.Code]
+	}
+	if strings.HasSuffix(refused.Detail, "no such file or directory") {
+		return "'space exec SANDBOX -- ls -la DIRECTORY' shows what is there; a relative path begins at the user's home"
+	}
+	if m := missing.FindStringSubmatch(refused.Detail); m != nil {
+		return lists[m[1]+m[2]]
+	}
+	return ""
 }
 
 // withoutCode is what was being done and the refusal's text, without the code that stands before it already.
@@ -100,8 +176,24 @@ func withoutCode(err error, refused *client.Error) string {
 	return text
 }
 
+// readable is an error of parsing flags, in words that aren't Go's.
+func readable(err error) error {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return err
+	}
+	why := value.Unwrap().Error()
+	if errors.As(err, new(*strconv.NumError)) {
+		why = "want a whole number"
+		if value.GetFlag().Value.Type() == "bool" {
+			why = "want true or false"
+		}
+	}
+	return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), why)
+}
+
 // report shows an error and returns the exit code.
-func report(to io.Writer, err error, asJSON bool) int {
+func report(to io.Writer, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
@@ -117,9 +209,12 @@ func report(to io.Writer, err error, asJSON bool) int {
 	case errors.As(err, new(failed)):
 		s = explain(err)
 	default:
-		code, s = exitUsage, shown{Code: "usage", Message: err.Error(), Hint: "add --help to see how a command is used"}
+		code, s = exitUsage, shown{Code: "usage", Message: readable(err).Error(), Hint: "add --help to see how a command is used"}
+		if strings.Contains(s.Message, " arg(s), ") { // cobra's words for too few or too many
+			s.Message, s.Hint = cmd.CommandPath()+" "+s.Message, "write "+cmd.UseLine()
+		}
 	}
-	s.show(to, asJSON)
+	s.show(to, wantsJSON(cmd))
 	return code
 }
 
@@ -135,6 +230,11 @@ func (s shown) show(to io.Writer, asJSON bool) {
 	if s.Hint != "" {
 		fmt.Fprintf(to, "hint: %s\n", s.Hint)
 	}
+}
+
+// wrongly returns the error of a call that is wrong whatever the platform says, with what to write instead.
+func wrongly(hint, format string, args ...any) error {
+	return exitCode{exitUsage, &cliError{code: "usage", message: fmt.Sprintf(format, args...), hint: hint}}
 }
 
 // ErrorWithHint returns an error with a code and the next step.

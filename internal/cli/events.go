@@ -28,7 +28,7 @@ func eventsCommand(a *app) *cobra.Command {
 	n.completesFlag(c, "sandbox", sandboxes())
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if after != "" && !follow {
-			return exitCode{exitUsage, &cliError{code: "usage", message: "--after goes with -f", hint: "without -f all events that are kept are shown"}}
+			return wrongly("without -f all events that are kept are shown", "--after goes with -f")
 		}
 		cl, err := n.client()
 		if err != nil {

@@ -81,6 +81,12 @@ func (f *fake) operation(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	if r.PathValue("id") == "op_build_doomed" {
+		detail, id := "step 2: exit 9", "req_9"
+		answer(w, 200, gen.Operation{Id: "op_build_doomed", Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusFailed, CreatedAt: epoch,
+			Error: &gen.Problem{Code: "guest_error", Detail: &detail, RequestId: &id}})
+		return
+	}
 	t := template(cmp.Or(strings.TrimPrefix(r.PathValue("id"), "op_build_"), "mini"))
 	answer(w, 200, gen.Operation{Id: r.PathValue("id"), Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusSucceeded, Template: &t, CreatedAt: epoch})
 }

@@ -28,6 +28,9 @@ func (f *fake) more(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/sandboxes/{id}/files/stat", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, 200, gen.FileEntry{Path: "/home/" + r.URL.Query().Get("user"), Type: gen.FileEntryTypeDirectory, Mode: "0755", ModifiedAt: epoch})
 	})
+	for path, kind := range map[string]string{"users/{id}": "user", "keys/{id}": "key", "projects/{id}": "project"} {
+		mux.HandleFunc("DELETE /v1/"+path, func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "not_found", "the "+kind+" does not exist") })
+	}
 	mux.HandleFunc("GET /v1/roles", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"items":[{"role":"viewer","permissions":["sandboxes:read","templates:read"]}]}`)
 	})
@@ -56,7 +59,7 @@ func (f *fake) getSession(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	in, ok := f.sessions[r.PathValue("session")]
 	if !ok {
-		refuse(w, 404, "not_found", "there is no such session")
+		refuse(w, 404, "not_found", "the session does not exist")
 		return
 	}
 	answer(w, 200, gen.Session{Id: r.PathValue("session"), Sandbox: r.PathValue("id"), State: gen.SessionStateStarted, Argv: in.Argv, Tty: in.Tty, CreatedAt: epoch})

@@ -59,7 +59,11 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("POST /v1/sessions/{id}/stdin", f.stdin)
 	f.more(mux)
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, 200, gen.TemplatePage{Items: []gen.Template{template("base")}})
+		tagged, earlier, failed := template("base"), template("base"), template("broken")
+		tagged.Tags, tagged.Aliases = &[]string{"v2", "stable"}, &[]string{"python"}
+		earlier.Id, earlier.Current = "tpl_earlier", false
+		failed.State = gen.TemplateStateFailed
+		answer(w, 200, gen.TemplatePage{Items: []gen.Template{failed, tagged, earlier}})
 	})
 	mux.HandleFunc("GET /v1/templates/{name}", func(w http.ResponseWriter, r *http.Request) { answer(w, 200, template(r.PathValue("name"))) })
 	f.builds(mux)
@@ -104,14 +108,14 @@ func refuse(w http.ResponseWriter, status int, code, detail string) {
 }
 
 func template(name string) gen.Template {
-	return gen.Template{Id: "tpl_" + name, Name: name, State: gen.TemplateStateReady, Vcpus: 1, MemoryMb: 512, DiskMb: 2048, CreatedAt: epoch}
+	return gen.Template{Id: "tpl_" + name, Name: name, Current: true, State: gen.TemplateStateReady, Vcpus: 1, MemoryMb: 512, DiskMb: 2048, CreatedAt: epoch}
 }
 
 func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 	var in gen.SandboxCreate
 	json.NewDecoder(r.Body).Decode(&in)
 	if in.Template != "base" && in.Template != "sticky" && in.Template != "slow" {
-		refuse(w, 404, "not_found", "there is no template "+in.Template)
+		refuse(w, 404, "not_found", "the template does not exist")
 		return
 	}
 	f.mu.Lock()
@@ -157,7 +161,7 @@ func (f *fake) find(w http.ResponseWriter, id string) *gen.Sandbox {
 			return &f.sandboxes[i]
 		}
 	}
-	refuse(w, 404, "not_found", "there is no sandbox "+id)
+	refuse(w, 404, "not_found", "the sandbox does not exist")
 	return nil
 }
 
@@ -236,7 +240,7 @@ func (f *fake) signal(w http.ResponseWriter, r *http.Request) {
 	to, argv := f.signals[r.PathValue("id")], deref(f.sessions[r.PathValue("id")].Argv)
 	f.mu.Unlock()
 	if to == nil {
-		refuse(w, 404, "not_found", "there is no such session")
+		refuse(w, 404, "not_found", "the session does not exist")
 		return
 	}
 	if argv[0] == "deaf" { // the platform hangs
@@ -260,8 +264,10 @@ func (f *fake) stdin(w http.ResponseWriter, r *http.Request) {
 	all := append(*cmp.Or(in.Stdin, &[]byte{}), b...)
 	in.Stdin = &all
 	if r.URL.Query().Get("close") == "true" {
+		if in.OpenStdin != nil {
+			close(f.signals[r.PathValue("id")])
+		}
 		in.OpenStdin = nil
-		close(f.signals[r.PathValue("id")])
 	}
 	f.sessions[r.PathValue("id")] = in
 	answer(w, 200, gen.StdinReceived{Received: int64(len(all))})
@@ -289,9 +295,12 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &stdStream{w: w}
 	s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
-	if in.Shell != nil { // it has nothing to do
+	if in.Shell != nil && in.Tty != nil { // nobody types
 		s.send("exit", `{"code":0}`)
 		return
+	}
+	if in.Shell != nil { // it does nothing but repeat what it's told
+		in.Argv = &[]string{"cat"}
 	}
 	switch argv := *in.Argv; argv[0] {
 	case "greet":

@@ -39,26 +39,25 @@ func keyCommand(a *app) *cobra.Command {
 }
 
 func keyCreateCommand(n *connection) *cobra.Command {
-	var role, project, user string
+	var project, user string
+	var role client.Role
 	var expires time.Duration
 	var e2b bool
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create an API key; it's shown once", Args: cobra.ExactArgs(1),
 		Example: "  space key create ci --role developer --expires 720h\n  export E2B_API_KEY=$(space key create sdk --e2b)",
 	}
-	c.Flags().StringVar(&role, "role", "", "owner, admin, developer or viewer; at most your own")
+	choiceVar(c, &role, "role", "what it may do, see 'space role ls'; at most your own, which it is if not given", roleNames)
 	c.Flags().StringVar(&project, "project", "", "id of another project")
 	c.Flags().StringVar(&user, "for", "", "id of the user whose key it is")
-	spanVar(c.Flags(), &expires, "expires", "how long it's valid; for ever if not given")
+	spanVar(c.Flags(), &expires, "expires", "how long it's valid; for ever if not given", time.Second, 10*365*day)
 	c.Flags().BoolVar(&e2b, "e2b", false, "in the form that E2B's SDKs insist on")
-	n.completesFlag(c, "role", words(roleNames...))
 	n.completesFlag(c, "project", projects)
 	n.completesFlag(c, "for", users)
 	c.RunE = n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 		in := client.KeyCreate{Name: args[0], Project: given(project), User: given(user)}
 		if role != "" {
-			r := client.Role(role)
-			in.Role = &r
+			in.Role = &role
 		}
 		if expires > 0 {
 			until := time.Now().Add(expires).UTC()

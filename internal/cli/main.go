@@ -12,7 +12,7 @@ func Main(ctx context.Context, args []string, platform ...*cobra.Command) int {
 	root := Root(platform...)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	return report(os.Stderr, err, wantsJSON(cmd))
+	return report(os.Stderr, cmd, err)
 }
 
 // The groups in which help shows the commands.
@@ -55,6 +55,7 @@ const exitCodes = `Exit codes:
   0        it worked
   1        it didn't: the error is on stderr, with its code and the next step
   2        it was called wrongly
+  124      run, exec: the command's --timeout was over
   125      run, exec: the platform failed, the command's own end isn't known; or output is missing
   126,127  run, exec: the program couldn't be started, or wasn't found
   128+n    run, exec: signal n ended the command; 130 also: interrupted

@@ -19,7 +19,7 @@ func operationGetCommand(n *connection) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{Use: "get OPERATION", Short: "Show an operation, or wait for its end", Args: cobra.ExactArgs(1),
 		Example: "  space operation get op_…\n  space operation get op_… --wait 1m"}
-	spanVar(c.Flags(), &wait, "wait", "how long to wait for its end, at most 5m")
+	spanVar(c.Flags(), &wait, "wait", "how long to wait for its end, at most 5m", time.Millisecond, 5*time.Minute)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := n.client()
 		if err != nil {

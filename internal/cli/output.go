@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -57,11 +58,18 @@ func WriteJSON(to io.Writer, document any) error {
 
 // WriteTable shows rows under a head.
 func WriteTable(to io.Writer, head []string, rows [][]string) error {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, r := range append([][]string{head}, rows...) {
 		fmt.Fprintln(w, strings.Join(r, "\t"))
 	}
-	return w.Flush()
+	w.Flush()
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(to, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // items is how lists look in JSON, as in the API.

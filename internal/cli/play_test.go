@@ -45,6 +45,14 @@ func TestPlays(t *testing.T) {
 					ts.Fatalf("%s tokens are valid, want %s, of %d that were issued", got, args[0], f.issued)
 				}
 			},
+			"issued": func(ts *testscript.TestScript, _ bool, args []string) { // issued N: so many tokens of sandboxes were made
+				f := ts.Value(platformKey{}).(*fake)
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				if got := fmt.Sprint(f.issued); got != args[0] {
+					ts.Fatalf("%s tokens were issued, want %s", got, args[0])
+				}
+			},
 			"told": func(ts *testscript.TestScript, _ bool, args []string) { // told SIGNAL: until a stubborn command has got it
 				if got := <-ts.Value(platformKey{}).(*fake).told; got != args[0] {
 					ts.Fatalf("the command was told of %s, want %s", got, args[0])

@@ -87,6 +87,9 @@ func projectUpdateCommand(n *connection) *cobra.Command {
 	c.Flags().StringVar(&name, "name", "", "its new name")
 	quota := addQuotaFlags(c)
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
+		if err := wantsChange(c); err != nil {
+			return err
+		}
 		p, err := cl.GetProject(ctx, args[0])
 		if err != nil {
 			return err
@@ -105,10 +108,10 @@ func addQuotaFlags(c *cobra.Command) func(before *client.Quota) *client.Quota {
 	var sandboxes, vcpus int
 	var memory, disk int64
 	f := c.Flags()
-	f.IntVar(&sandboxes, "sandboxes", 0, "most sandboxes at once; -1 removes this limit, as with the others")
-	f.IntVar(&vcpus, "vcpus", 0, "most vCPUs together")
-	f.Int64Var(&memory, "memory-mb", 0, "most memory together, in MiB")
-	f.Int64Var(&disk, "disk-mb", 0, "most disk together, in MiB")
+	numberVar(f, &sandboxes, "sandboxes", "", "most sandboxes at once; -1 removes this limit, as with the others", -1, maxQuotaCount)
+	numberVar(f, &vcpus, "vcpus", "", "most vCPUs together", -1, maxQuotaCount)
+	numberVar(f, &memory, "memory-mb", "", "most memory together, in MiB", -1, maxQuotaMiB)
+	numberVar(f, &disk, "disk-mb", "", "most disk together, in MiB", -1, maxQuotaMiB)
 	return func(before *client.Quota) *client.Quota {
 		if !f.Changed("sandboxes") && !f.Changed("vcpus") && !f.Changed("memory-mb") && !f.Changed("disk-mb") {
 			return nil

@@ -55,6 +55,8 @@ func fate(s client.LiveSession) string {
 		return "lost"
 	case s.Error != nil && *s.Error != "":
 		return "not started"
+	case deref(s.TimedOut):
+		return "timed out"
 	case s.Signal != nil:
 		return *s.Signal
 	case s.Code != nil:

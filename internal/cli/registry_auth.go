@@ -22,9 +22,9 @@ func (f *templateFlags) addAuth(in *client.TemplateCreate, stdin io.Reader) erro
 	case f.auth == "":
 		return nil
 	case in.Image == nil:
-		return ErrorWithHint("usage", "name the image, too", "--registry-auth is of use with --image only")
+		return wrongly("name the image, too", "--registry-auth is of use with --image only")
 	case f.auth == "-" && (f.file == "-" || f.archive == "-" || f.rootfs == "-"):
-		return ErrorWithHint("usage", "put one of them into a file", "two flags want to read stdin")
+		return wrongly("put one of them into a file", "two flags want to read stdin")
 	}
 	r, err := opened(f.auth, stdin)
 	if err != nil {
@@ -44,7 +44,7 @@ func readAuth(text, registry string) (*gen.RegistryAuth, error) {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
-		return nil, ErrorWithHint("usage", "write a docker config.json, USERNAME:PASSWORD or a token", "the login for the registry is empty")
+		return nil, wrongly("write a docker config.json, USERNAME:PASSWORD or a token", "the login for the registry is empty")
 	case strings.HasPrefix(text, "{"):
 		return readDockerConfig(text, registry)
 	}
@@ -65,7 +65,7 @@ func readDockerConfig(text, registry string) (*gen.RegistryAuth, error) {
 		} `json:"auths"`
 	}
 	if json.Unmarshal([]byte(text), &config) != nil {
-		return nil, ErrorWithHint("usage", "see ~/.docker/config.json", "the login for the registry is no docker configuration")
+		return nil, wrongly("see ~/.docker/config.json", "the login for the registry is no docker configuration")
 	}
 	for key, a := range config.Auths {
 		if host := hostOfKey(key); host != registry && !(dockerHub[host] && dockerHub[registry]) {
@@ -81,7 +81,7 @@ func readDockerConfig(text, registry string) (*gen.RegistryAuth, error) {
 			return &gen.RegistryAuth{Username: &a.Username, Password: &a.Password}, nil
 		}
 	}
-	return nil, ErrorWithHint("usage", "if docker keeps its logins in a credential store, pipe USERNAME:PASSWORD into --registry-auth -",
+	return nil, wrongly("if docker keeps its logins in a credential store, pipe USERNAME:PASSWORD into --registry-auth -",
 		"the docker configuration has no login for %s", registry)
 }
 

@@ -27,7 +27,7 @@ func runCommand(a *app) *cobra.Command {
 	c.Flags().BoolVar(&keep, "keep", false, "keep the sandbox and say its id on stderr")
 	c.Flags().BoolVar(&remove, "rm", true, "delete the sandbox afterwards, which is so without it, too; --rm=false is --keep")
 	n, f := connectionFlags(a, c), addCommandFlags(c)
-	c.ValidArgsFunction = n.completes(false, templateNames)
+	c.ValidArgsFunction = n.completes(false, usableTemplates)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		target, argv, err := target(cmd, args, "TEMPLATE")
 		if err != nil || argv == nil {

@@ -17,11 +17,11 @@ func sandboxCreateCommand(n *connection) *cobra.Command {
 		Use: "create TEMPLATE", Short: "Create a sandbox and wait until it runs", Args: cobra.ExactArgs(1),
 		Example: "  space sandbox create base --metadata task=42\n  space sandbox create base --vcpus 2 --memory-mb 1024 --lifetime 1h",
 	}
-	c.ValidArgsFunction = n.completes(false, templateNames)
-	f.add(c)
-	c.Flags().IntVar(&vcpus, "vcpus", 0, "virtual CPUs; the template's if not given")
-	c.Flags().IntVar(&memory, "memory-mb", 0, "memory in MiB; the template's if not given")
-	c.Flags().IntVar(&disk, "disk-mb", 0, "disk in MiB; the template's if not given")
+	c.ValidArgsFunction = n.completes(false, usableTemplates)
+	f.add(c, "delete", "stop")
+	numberVar(c.Flags(), &vcpus, "vcpus", "", "virtual CPUs; the template's if not given", 1, maxVCPUs)
+	numberVar(c.Flags(), &memory, "memory-mb", "", "memory in MiB; the template's if not given", minMemoryMiB, maxMemoryMiB)
+	numberVar(c.Flags(), &disk, "disk-mb", "", "disk in MiB; the template's if not given", minDiskMiB, maxDiskMiB)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		in := client.SandboxCreate{Template: args[0]}
 		var err error

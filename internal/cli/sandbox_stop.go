@@ -21,7 +21,7 @@ func sandboxStopCommand(n *connection) *cobra.Command {
 			return c.StopSandboxWithin(ctx, id, time.Duration(seconds)*time.Second)
 		}),
 	}
-	c.Flags().IntVarP(&seconds, "time", "t", seconds, "seconds that processes have between SIGTERM and SIGKILL, 0 to 300")
+	numberVar(c.Flags(), &seconds, "time", "t", "seconds that processes have between SIGTERM and SIGKILL, 0 to 300", 0, 300)
 	return c
 }
 

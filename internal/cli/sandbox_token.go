@@ -29,7 +29,7 @@ func sandboxTokenCommand(n *connection) *cobra.Command {
 			return err
 		})}
 	create.Flags().StringVar(&name, "name", "", "what it's for")
-	spanVar(create.Flags(), &life, "life", "how long it's valid; a day if not given")
+	spanVar(create.Flags(), &life, "life", "how long it's valid; a day if not given", time.Second, 365*day)
 	list := &cobra.Command{Use: "ls SANDBOX", Short: "List the tokens that are valid", Args: cobra.ExactArgs(1),
 		Example: "  space sandbox token ls sbx_…", ValidArgsFunction: n.completes(false, sandboxes()),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {

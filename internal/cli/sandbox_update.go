@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
@@ -21,9 +24,12 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 			"  space sandbox update sbx_… --metadata team=a --metadata run=7",
 	}
 	c.ValidArgsFunction = n.completes(false, sandboxes())
-	f.add(c)
+	f.add(c, "delete", "stop", "none")
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		var in client.SandboxUpdate
+		if err := wantsChange(c); err != nil {
+			return err
+		}
 		var err error
 		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
 			return err
@@ -41,16 +47,20 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 type lifeFlags struct {
 	metadata, env []string
 	lifetime      time.Duration
-	onExpiry      string
+	onExpiry      gen.LifetimeOnExpiry
 }
 
-func (f *lifeFlags) add(c *cobra.Command) {
+// add adds the flags, with the actions that may be taken when a lifetime ends.
+func (f *lifeFlags) add(c *cobra.Command, actions ...gen.LifetimeOnExpiry) {
 	s := c.Flags()
 	s.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; may be repeated")
 	s.StringArrayVarP(&f.env, "env", "e", nil, "NAME=VALUE for all its sessions; may be repeated")
-	spanVar(s, &f.lifetime, "lifetime", "how long it lives from now on, for example 90m")
-	s.StringVar(&f.onExpiry, "on-expiry", "", "what happens then: delete or stop; none removes a lifetime")
-	c.RegisterFlagCompletionFunc("on-expiry", cobra.FixedCompletions([]string{"delete", "stop", "none"}, cobra.ShellCompDirectiveNoFileComp))
+	spanVar(s, &f.lifetime, "lifetime", "how long it lives from now on, for example 90m", time.Second, 365*day)
+	usage := "what happens at the end of --lifetime; delete if not given"
+	if slices.Contains(actions, "none") {
+		usage += ". none removes a lifetime that it has"
+	}
+	choiceVar(c, &f.onExpiry, "on-expiry", usage, actions)
 }
 
 // values are nil for what wasn't given.
@@ -69,22 +79,38 @@ func (f *lifeFlags) values() (metadata *gen.Metadata, env *gen.Environment, life
 		}
 		env = (*gen.Environment)(&m)
 	}
-	return metadata, env, f.life(), nil
+	life, err = f.life()
+	return metadata, env, life, err
 }
 
-func (f *lifeFlags) life() *gen.Lifetime {
+func (f *lifeFlags) life() (*gen.Lifetime, error) {
 	switch {
-	case f.lifetime == 0 && f.onExpiry == "":
-		return nil
+	case f.onExpiry == "none" && f.lifetime != 0:
+		return nil, wrongly("leave out one of the two", "--on-expiry none removes a lifetime, and --lifetime sets one")
+	case f.onExpiry == "none":
+		return &gen.Lifetime{OnExpiry: f.onExpiry}, nil
+	case f.onExpiry != "" && f.lifetime == 0:
+		return nil, wrongly("add --lifetime, for example --lifetime 2h", "--on-expiry %s says what happens at the end of a lifetime, and none is given", f.onExpiry)
 	case f.lifetime == 0:
-		return &gen.Lifetime{OnExpiry: gen.LifetimeOnExpiry(f.onExpiry)}
+		return nil, nil
 	}
 	seconds := int(f.lifetime / time.Second)
-	l := &gen.Lifetime{Seconds: &seconds, OnExpiry: gen.LifetimeOnExpiry(f.onExpiry)}
-	if f.onExpiry == "" {
-		l.OnExpiry = "delete"
+	return &gen.Lifetime{Seconds: &seconds, OnExpiry: cmp.Or(f.onExpiry, "delete")}, nil
+}
+
+// wantsChange refuses an update that changes nothing, with the flags that would.
+func wantsChange(c *cobra.Command) error {
+	var can []string
+	changes := false
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			can, changes = append(can, "--"+f.Name), changes || f.Changed
+		}
+	})
+	if changes {
+		return nil
 	}
-	return l
+	return wrongly("give one of "+list(can), "%s doesn't say what to change", c.CommandPath())
 }
 
 // pairs reads NAME=VALUE.
@@ -93,7 +119,7 @@ func pairs(flag string, list []string) (map[string]string, error) {
 	for _, p := range list {
 		name, value, ok := strings.Cut(p, "=")
 		if !ok || name == "" {
-			return nil, exitCode{exitUsage, &cliError{code: "usage", message: flag + " " + p + " has no name or no value", hint: "write NAME=VALUE"}}
+			return nil, wrongly("write NAME=VALUE", "%s %q has no name or no value", flag, p)
 		}
 		out[name] = value
 	}

@@ -29,13 +29,13 @@ func sandboxURLCreateCommand(n *connection) *cobra.Command {
 		Example: "  curl -fsS \"$(space sandbox url create sbx_…:report.pdf)\"\n  curl -fsST in.csv \"$(space sandbox url create --write --life 10m sbx_…:/tmp/in.csv)\"",
 	}
 	c.Flags().BoolVar(&write, "write", false, "it writes the file, instead of reading it")
-	spanVar(c.Flags(), &life, "life", "how long it works, at most 168h; an hour if not given")
+	spanVar(c.Flags(), &life, "life", "how long it works, at most 168h; an hour if not given", time.Second, 7*day)
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
 	c.ValidArgsFunction = n.completesPlace
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		sandbox, file, ok := remote(args[0])
 		if !ok || file == "" {
-			return exitCode{exitUsage, &cliError{code: "usage", message: fmt.Sprintf("%q is no file of a sandbox", args[0]), hint: "write SANDBOX:PATH, for example sbx_…:/tmp/file"}}
+			return wrongly("write SANDBOX:PATH, for example sbx_…:/tmp/file", "%q is no file of a sandbox", args[0])
 		}
 		file, err := absolute(ctx, cl, sandbox, file, user)
 		if err != nil {

@@ -2,39 +2,59 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 )
 
-// spanVar adds a flag for a time that is longer than none. It's 0 if the flag isn't given; who gives 0 or less has mistaken something, and
-// mustn't be understood as if they had given nothing.
-func spanVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
-	f.Var((*span)(to), name, usage)
+const day = 24 * time.Hour
+
+// span is the value of a flag that takes a time between limits.
+type span struct {
+	to          *time.Duration
+	least, most time.Duration
 }
 
-type span time.Duration
+// spanVar adds such a flag. The time is 0 if the flag isn't given, so least is longer than that: who gives 0 has mistaken something, and
+// mustn't be understood as if they had given nothing.
+func spanVar(f *pflag.FlagSet, to *time.Duration, name, usage string, least, most time.Duration) {
+	f.Var(span{to, least, most}, name, usage)
+}
 
 // Set implements pflag.Value.
-func (s *span) Set(text string) error {
+func (s span) Set(text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		return errors.New("it isn't a time like 90s, 15m or 24h")
 	}
-	if d <= 0 {
-		return errors.New("it must be longer than 0")
+	if d < s.least || d > s.most {
+		return fmt.Errorf("want a time from %s to %s", brief(s.least), brief(s.most))
 	}
-	*s = span(d)
+	*s.to = d
 	return nil
 }
 
+// brief is a time without the seconds and minutes that are none.
+func brief(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
 // String implements pflag.Value; nothing is shown as the default.
-func (s *span) String() string {
-	if *s == 0 {
+func (s span) String() string {
+	if s.to == nil || *s.to == 0 {
 		return ""
 	}
-	return time.Duration(*s).String()
+	return s.to.String()
 }
 
 // Type implements pflag.Value.
-func (s *span) Type() string { return "duration" }
+func (s span) Type() string { return "duration" }

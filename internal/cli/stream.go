@@ -36,6 +36,8 @@ func ending(e client.Exit) error {
 	switch {
 	case e.Error != "":
 		return exitCode{e.Code, &cliError{code: "guest_error", message: e.Error, hint: "check the program's name, its mode and --workdir and --user"}}
+	case e.TimedOut:
+		return exitCode{exitTimeout, nil}
 	case e.Signal != "":
 		if n := unix.SignalNum(e.Signal); n != 0 {
 			return exitCode{exitSignal + int(n), nil}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,9 +22,18 @@ func templateCommand(a *app) *cobra.Command {
 func showTemplates(to io.Writer, list []client.Template) error {
 	rows := make([][]string, len(list))
 	for i, t := range list {
-		rows[i] = []string{t.Name, string(t.State), strconv.Itoa(t.Vcpus), mebibytes(t.MemoryMb), mebibytes(t.DiskMb), t.Id}
+		rows[i] = []string{t.Name, string(t.State), strconv.Itoa(t.Vcpus), mebibytes(t.MemoryMb), mebibytes(t.DiskMb), t.Id,
+			yes(t.Current), strings.Join(deref(t.Tags), ","), strings.Join(deref(t.Aliases), ",")}
 	}
-	return WriteTable(to, []string{"NAME", "STATE", "VCPUS", "MEMORY", "DISK", "ID"}, rows)
+	return WriteTable(to, []string{"NAME", "STATE", "VCPUS", "MEMORY", "DISK", "ID", "CURRENT", "TAGS", "ALIASES"}, rows)
+}
+
+// yes marks what is so.
+func yes(so bool) string {
+	if so {
+		return "yes"
+	}
+	return "–"
 }
 
 func (n *connection) showTemplate(to io.Writer, t client.Template) error {

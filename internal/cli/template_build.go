@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -54,9 +55,19 @@ func awaitBuild(ctx context.Context, c *client.Client, op client.Operation, name
 		w.see(op.Template)
 	}
 	if _, err := c.Await(ctx, op); err != nil {
-		return client.Template{}, fmt.Errorf("build template %s: %w", name, err)
+		return client.Template{}, failedBuild(name, err)
 	}
 	return w.settled(ctx, c)
+}
+
+// failedBuild is why a build failed, with where its log is.
+func failedBuild(name string, err error) error {
+	err = fmt.Errorf("build template %s: %w", name, err)
+	var refused *client.Error
+	if !errors.As(err, &refused) {
+		return err // the platform didn't say
+	}
+	return hinted{err, "'space template logs " + name + "' shows what the build said; the same command builds it again, with what was made so far"}
 }
 
 // buildWatch tells people how a build goes: on a terminal in one line that changes, elsewhere in a line for each step.
@@ -112,9 +123,9 @@ func (w *buildWatch) settled(ctx context.Context, c *client.Client) (client.Temp
 		case err != nil || t.State == gen.TemplateStateReady:
 			return t, err
 		case t.State == gen.TemplateStateFailed && t.Error != nil:
-			return t, ErrorWithHint(t.Error.Code, "run the command again to build it anew", "build template %s: %s", w.name, detail(t))
+			return t, failedBuild(w.name, &client.Error{Code: t.Error.Code, Detail: detail(t), RequestID: deref(t.Error.RequestId)})
 		case t.State == gen.TemplateStateFailed:
-			return t, ErrorWithHint("internal", hints["internal"], "build template %s: it failed", w.name)
+			return t, failedBuild(w.name, &client.Error{Code: "internal", Detail: "it failed, and doesn't say why"})
 		}
 		w.see(&t)
 		select {

@@ -30,8 +30,8 @@ func templateCreateCommand(n *connection) *cobra.Command {
 			"  docker save app | space template create app --archive -",
 	}
 	f.add(c)
-	c.ValidArgsFunction = n.completes(false, words())
-	n.completesFlag(c, "from", templateNames)
+	c.ValidArgsFunction = n.completes(false, words[string]())
+	n.completesFlag(c, "from", usableTemplates)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cl, err := n.client()
 		if err != nil {
@@ -85,9 +85,9 @@ func (f *templateFlags) add(c *cobra.Command) {
 	s.StringSliceVar(&f.tags, "tag", nil, "tag; may be repeated")
 	s.StringVar(&f.start, "start", "", "command that runs in every sandbox")
 	s.StringVar(&f.ready, "ready", "", "command that must succeed before the snapshot is taken")
-	s.IntVar(&f.vcpus, "vcpus", 0, "vCPUs of its sandboxes")
-	s.IntVar(&f.memory, "memory-mb", 0, "memory of its sandboxes, in MiB")
-	s.IntVar(&f.disk, "disk-mb", 0, "disk of its sandboxes, in MiB")
+	numberVar(s, &f.vcpus, "vcpus", "", "vCPUs of its sandboxes", 1, maxVCPUs)
+	numberVar(s, &f.memory, "memory-mb", "", "memory of its sandboxes, in MiB", minMemoryMiB, maxMemoryMiB)
+	numberVar(s, &f.disk, "disk-mb", "", "disk of its sandboxes, in MiB", minDiskMiB, maxDiskMiB)
 	s.BoolVar(&f.noCache, "no-cache", false, "build every layer anew")
 }
 
@@ -139,8 +139,10 @@ func (f *templateFlags) read(stdin io.Reader) (in client.TemplateCreate, err err
 	defer r.Close()
 	d := json.NewDecoder(io.LimitReader(r, maxDefinition))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return in, ErrorWithHint("usage", "see TemplateCreate in /openapi.yaml", "read the definition %s: %v", f.file, err)
+	if err := d.Decode(&in); isLocal(err) {
+		return in, err
+	} else if err != nil {
+		return in, wrongly("see TemplateCreate in /openapi.yaml", "read the definition %s: %v", f.file, err)
 	}
 	return in, nil
 }

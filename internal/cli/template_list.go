@@ -7,7 +7,9 @@ import (
 )
 
 func templateListCommand(n *connection) *cobra.Command {
-	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List templates", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List templates, newest first, with the failed and the earlier ones", Args: cobra.NoArgs,
+		Long: "Lists all templates, newest first. CURRENT says whether NAME, and each of ALIASES, means this one; NAME:TAG means the one with the tag\n" +
+			"whichever is current. 'space template rm' deletes those that aren't wanted, failed ones too.",
 		Example: "  space template ls", RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := n.client()
 			if err != nil {

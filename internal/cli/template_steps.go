@@ -199,6 +199,9 @@ func send(ctx context.Context, c *client.Client, what string, tell io.Writer, wr
 	defer p.end()
 	sum := sha256.New()
 	length, err := p.countWritten(ctx, sum, write)
+	if isLocal(err) { // it names the file
+		return "", err
+	}
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", what, err)
 	}

@@ -18,7 +18,7 @@ func topCommand(a *app) *cobra.Command {
 		Use: "top", Short: "Show what the running sandboxes take", Args: cobra.NoArgs,
 		Example: "  space top\n  space top --every 2s\n  space top -o json",
 	}
-	spanVar(c.Flags(), &every, "every", "again and again, with this pause, until it's interrupted")
+	spanVar(c.Flags(), &every, "every", "again and again, with this pause, until it's interrupted", 100*time.Millisecond, day)
 	n := connectionFlags(a, c)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cl, err := n.client()

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,20 +14,23 @@ func userCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "user", Short: "Add, show and remove the org's users", Args: cobra.NoArgs, RunE: help}
 	n := connectionFlags(a, c)
 	head, row := []string{"ID", "NAME", "ROLE"}, func(u client.User) []string { return []string{u.Id, u.Name, string(u.Role)} }
-	var role string
+	role := client.Role("developer")
 	add := &cobra.Command{Use: "add NAME --role ROLE", Short: "Add a user", Args: cobra.ExactArgs(1),
 		Example: "  space user add ada --role admin",
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			u, err := c.CreateUser(ctx, args[0], client.Role(role))
+			u, err := c.CreateUser(ctx, args[0], role)
 			if err != nil {
 				return err
 			}
 			return n.show(out, u, head, row(u))
 		})}
-	add.Flags().StringVar(&role, "role", "developer", "owner, admin, developer or viewer")
+	choiceVar(add, &role, "role", "what they may do, see 'space role ls'", roleNames)
 	set := &cobra.Command{Use: "role USER ROLE", Short: "Change a user's role", Args: cobra.ExactArgs(2),
 		Example: "  space user role usr_… viewer", ValidArgsFunction: n.completes(false, users, words(roleNames...)),
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
+			if !slices.Contains(roleNames, client.Role(args[1])) {
+				return wrongly("the roles are "+list(roleNames)+"; 'space role ls' shows what each may do", "%q is no role", args[1])
+			}
 			u, err := c.UpdateUser(ctx, args[0], client.Role(args[1]))
 			if err != nil {
 				return err
@@ -46,7 +50,6 @@ func userCommand(a *app) *cobra.Command {
 			}
 			return n.showDone(out, args[0], "removed")
 		})}
-	n.completesFlag(add, "role", words(roleNames...))
 	c.AddCommand(add, set, list, remove)
 	return c
 }
