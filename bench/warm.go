@@ -1,27 +1,27 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/space-platform/space/client"
 	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 const (
-	warmPool   = 4
-	fillLimit  = time.Minute           // for the pool to be full again
-	fillPoll   = 50 * time.Millisecond // between two looks at it
-	slotsGauge = `space_host_pool_slots{state="waiting"}`
-	syncBytes  = 4096
+	warmPool  = 4
+	fillLimit = time.Minute           // for the pool to be full again
+	fillPoll  = 50 * time.Millisecond // between two looks at it
+	syncBytes = 4096
+
+	maxMetrics = 8 << 20 // bytes that are read of them
 )
 
 // warm measures creations that find the pool full, and what a sync of a small file takes on the same disk in the same rounds.
@@ -116,13 +116,8 @@ func (r *run) slots(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), slotsGauge+" "); ok {
-			v, err := strconv.ParseFloat(value, 64)
-			return int(v), err
-		}
-	}
-	return 0, nil
+	n, err := telemetry.Sum(io.LimitReader(resp.Body, maxMetrics), "space_host_pool_slots", map[string]string{"state": "waiting"})
+	return int(n), err
 }
 
 // syncMS writes a small file in a directory and returns how long its sync took.

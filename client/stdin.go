@@ -28,14 +28,14 @@ const (
 func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r io.Reader, closeAtEnd bool) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	box := &outbox{base: offset, changed: make(chan struct{})}
-	s := &stdinSender{plane: p, session: session, box: box, closeAtEnd: closeAtEnd}
+	buffer := &stdinBuffer{base: offset, changed: make(chan struct{})}
+	s := &stdinSender{plane: p, session: session, buffer: buffer, closeAtEnd: closeAtEnd}
 	sent := make(chan error, 1)
 	go func() {
 		defer cancel() // nothing more need be read
 		sent <- s.send(ctx)
 	}()
-	readErr := box.fill(ctx, r)
+	readErr := buffer.fill(ctx, r)
 	err := <-sent
 	switch {
 	case err != nil:
@@ -43,7 +43,7 @@ func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r i
 	case readErr != nil:
 		err = fmt.Errorf("read what to send to session %s: %w", session, readErr)
 	}
-	return box.base, err
+	return buffer.base, err
 }
 
 // StdinReceived returns how much of its whole standard input a session has: the offset from which SendStdin goes on after somebody else.
@@ -55,8 +55,8 @@ func (p *Plane) StdinReceived(ctx context.Context, session string) (int64, error
 	return got, nil
 }
 
-// outbox is what was read and isn't known to have arrived.
-type outbox struct {
+// stdinBuffer is what was read and isn't known to have arrived.
+type stdinBuffer struct {
 	mu      sync.Mutex
 	base    int64 // offset of buf in the session's whole standard input
 	buf     []byte
@@ -65,13 +65,13 @@ type outbox struct {
 	changed chan struct{} // closed and replaced when one of them changes
 }
 
-func (b *outbox) announce() {
+func (b *stdinBuffer) announce() {
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
 
-// fill reads r into the outbox until its end, which isn't an error, or ctx's.
-func (b *outbox) fill(ctx context.Context, r io.Reader) error {
+// fill reads r into the buffer until its end, which isn't an error, or ctx's.
+func (b *stdinBuffer) fill(ctx context.Context, r io.Reader) error {
 	piece := make([]byte, stdinPiece)
 	for {
 		n, err := r.Read(piece)
@@ -93,7 +93,7 @@ func (b *outbox) fill(ctx context.Context, r io.Reader) error {
 }
 
 // add waits for room. It reports whether somebody still sends.
-func (b *outbox) add(ctx context.Context, data []byte) bool {
+func (b *stdinBuffer) add(ctx context.Context, data []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.buf)+len(data) > stdinWindow {
@@ -110,7 +110,7 @@ func (b *outbox) add(ctx context.Context, data []byte) bool {
 var errLingered = errors.New("nothing has changed")
 
 // wait gives up the lock until something has changed, or the time comes.
-func (b *outbox) wait(ctx context.Context, until <-chan time.Time) error {
+func (b *stdinBuffer) wait(ctx context.Context, until <-chan time.Time) error {
 	changed := b.changed
 	b.mu.Unlock()
 	defer b.mu.Lock()
@@ -125,7 +125,7 @@ func (b *outbox) wait(ctx context.Context, until <-chan time.Time) error {
 }
 
 // ready waits until there is something to send, or nothing more will be.
-func (b *outbox) ready(ctx context.Context) (offset int64, some, ended bool, err error) {
+func (b *stdinBuffer) ready(ctx context.Context) (offset int64, some, ended bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.buf) == 0 && !b.ended {
@@ -137,7 +137,7 @@ func (b *outbox) ready(ctx context.Context) (offset int64, some, ended bool, err
 }
 
 // received drops what has arrived.
-func (b *outbox) received(offset int64) error {
+func (b *stdinBuffer) received(offset int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if offset < b.base || offset > b.base+int64(len(b.buf)) {
@@ -149,15 +149,15 @@ func (b *outbox) received(offset int64) error {
 	return nil
 }
 
-// letter is the body of one request: what is in the outbox, and what comes in while it's read, with a pause of at most stdinLinger.
-type letter struct {
-	ctx context.Context
-	box *outbox
-	at  int64
+// stdinBody is the body of one request: what is in the buffer, and what comes in while it's read, with a pause of at most stdinLinger.
+type stdinBody struct {
+	ctx    context.Context
+	buffer *stdinBuffer
+	at     int64
 }
 
-func (l *letter) Read(p []byte) (int, error) {
-	b := l.box
+func (l *stdinBody) Read(p []byte) (int, error) {
+	b := l.buffer
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	linger := time.NewTimer(stdinLinger)
@@ -183,11 +183,11 @@ func (l *letter) Read(p []byte) (int, error) {
 	}
 }
 
-// stdinSender sends an outbox to a session.
+// stdinSender sends a buffer to a session.
 type stdinSender struct {
 	plane      *Plane
 	session    string
-	box        *outbox
+	buffer     *stdinBuffer
 	closeAtEnd bool
 	broken     bool // a request has failed: how much arrived isn't known
 }
@@ -198,7 +198,7 @@ func (s *stdinSender) send(ctx context.Context) error {
 
 // connect makes requests until one fails, or all is done.
 func (s *stdinSender) connect(ctx context.Context) (progress bool, err error) {
-	before := s.box.base
+	before := s.buffer.base
 	if s.broken {
 		err = s.ask(ctx)
 	}
@@ -206,7 +206,7 @@ func (s *stdinSender) connect(ctx context.Context) (progress bool, err error) {
 		err = s.request(ctx)
 	}
 	s.broken = true
-	return s.box.base > before || waits(err), err
+	return s.buffer.base > before || waits(err), err
 }
 
 // waits tells whether an error says no more than that the command doesn't read.
@@ -217,7 +217,7 @@ func waits(err error) bool {
 
 // ask asks how much has arrived.
 func (s *stdinSender) ask(ctx context.Context) error {
-	if err := s.post(ctx, s.box.base, nil, false); err != nil {
+	if err := s.post(ctx, s.buffer.base, nil, false); err != nil {
 		return err
 	}
 	s.broken = false
@@ -225,12 +225,12 @@ func (s *stdinSender) ask(ctx context.Context) error {
 }
 
 func (s *stdinSender) request(ctx context.Context) error {
-	offset, some, ended, err := s.box.ready(ctx)
+	offset, some, ended, err := s.buffer.ready(ctx)
 	switch {
 	case err != nil:
 		return err
 	case some:
-		return s.post(ctx, offset, &letter{ctx: ctx, box: s.box, at: offset}, false)
+		return s.post(ctx, offset, &stdinBody{ctx: ctx, buffer: s.buffer, at: offset}, false)
 	case ended && s.closeAtEnd:
 		if err := s.post(ctx, offset, nil, true); err != nil {
 			return err
@@ -245,7 +245,7 @@ func (s *stdinSender) post(ctx context.Context, offset int64, body io.Reader, la
 	if err != nil {
 		return err
 	}
-	return s.box.received(received)
+	return s.buffer.received(received)
 }
 
 // stdin sends what follows an offset and returns how much the session has then.

@@ -1,19 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/space-platform/space/internal/cli"
 	"github.com/space-platform/space/internal/instance"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // Limits of what is read from a role.
@@ -90,20 +90,9 @@ func waiting(ctx context.Context, i instance.Instance) int {
 	if err != nil {
 		return 0
 	}
-	return sum(body, "space_host_pool_slots")
-}
-
-// sum adds up a metric's values, whatever its labels are.
-func sum(body []byte, metric string) int {
-	total := 0
-	for line := range strings.Lines(string(body)) {
-		value, ok := strings.CutPrefix(line, metric+"{")
-		if !ok {
-			continue
-		}
-		if n, err := strconv.ParseFloat(strings.TrimSpace(value[strings.LastIndex(value, " ")+1:]), 64); err == nil {
-			total += int(n)
-		}
+	n, err := telemetry.Sum(bytes.NewReader(body), "space_host_pool_slots", nil)
+	if err != nil {
+		return 0
 	}
-	return total
+	return int(n)
 }

@@ -135,6 +135,7 @@ func doorExchanges(box string) []exchange {
 		{name: "a parameter that isn't UTF-8", method: "GET", path: "/v1/sandboxes?metadata=%FF%3Db", code: space.CodeInvalid, field: "metadata"},
 		{name: "not application/json", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Content-Type", "text/plain"}, code: space.CodeMediaType, field: "Content-Type"},
 		{name: "idempotency key too long", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", strings.Repeat("k", 129)}, code: space.CodeInvalid, field: "Idempotency-Key"},
+		{name: "empty idempotency key", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", " "}, code: space.CodeInvalid, field: "Idempotency-Key"},
 		{name: "idempotency key with a blank", method: "POST", path: "/v1/sandboxes", body: `{"template":"mini"}`, header: []string{"Idempotency-Key", "a b"}, code: space.CodeInvalid, field: "Idempotency-Key"},
 	}
 }
