@@ -273,6 +273,18 @@ func TestTerminalEndsForWhoReadsLater(t *testing.T) {
 	}
 }
 
+// TestTerminalOfOneProgram: a program that is itself the terminal's session leader ends as it does.
+func TestTerminalOfOneProgram(t *testing.T) {
+	d := startGuest(t)
+	spec := inTerminal("")
+	spec.Argv = []string{"cat"}
+	s := d.talk(spec)
+	s.write("line\n", true)
+	if e := s.untilExit(); e.Code != 0 || e.SignalName != "" || s.out.String() != "line\r\nline\r\n" {
+		t.Errorf("%v, %q", e, s.out.String())
+	}
+}
+
 // TestTerminalLosesNothing: all that is printed before the end arrives, however late it's read.
 func TestTerminalLosesNothing(t *testing.T) {
 	d := startGuest(t)

@@ -23,6 +23,7 @@ func (s *Session) follow(p streams, c *Child, timeout time.Duration, t *Table) {
 	status, timedOut := await(c, timeout)
 	at, stopped := time.Now(), t.stopping.Load()
 	close(s.ended)
+	p.closeChild()
 	p.stopInput()
 	grace := time.AfterFunc(exitGrace, func() {
 		for _, pump := range pumps {

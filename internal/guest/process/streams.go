@@ -55,7 +55,8 @@ func openPipes(stdin bool) (p streams, err error) {
 	return p, err
 }
 
-// closeChild closes the ends that the command has now.
+// closeChild closes the ends that the command has now. A terminal's stays open until the command has ended: a program that closes its streams
+// before it ends, as cat does, would leave the terminal with no end, its output would be taken for over, and the hangup would kill the program.
 func (p streams) closeChild() {
 	for _, f := range p.child {
 		f.Close() // nil is refused, and so is what was closed; nothing more

@@ -106,7 +106,9 @@ func (t *Table) start(s *Session, spec Spec) error {
 		p.close()
 		return c.failure(err)
 	}
-	p.closeChild()
+	if !p.tty {
+		p.closeChild()
+	}
 	s.child = child
 	if p.tty {
 		s.tty = p.stdin
