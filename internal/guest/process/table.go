@@ -23,6 +23,9 @@ var ErrTooMany = fmt.Errorf("a guest keeps at most %d sessions", MaxSessions)
 // ErrRunning is returned by Forget for a session that isn't over.
 var ErrRunning = errors.New("the session is not over")
 
+// errStopping is why nothing starts after Terminate.
+var errStopping = errors.New("the sandbox is being stopped")
+
 // Table is all sessions of a machine.
 type Table struct {
 	reaper    *Reaper
@@ -90,6 +93,9 @@ func (t *Table) start(s *Session, spec Spec) error {
 	if err := spec.check(); err != nil {
 		return err
 	}
+	if t.stopping.Load() {
+		return errStopping
+	}
 	if t.attr.Prepare != nil {
 		t.attr.Prepare()
 	}
@@ -114,6 +120,9 @@ func (t *Table) start(s *Session, spec Spec) error {
 		s.tty = p.stdin
 	}
 	close(s.ready)
+	if t.stopping.Load() { // since it was looked at: Terminate's signals may have come too early for this one
+		s.Signal(syscall.SIGKILL)
+	}
 	go s.follow(p, child, spec.Timeout, t)
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 
 // Terminate ends all processes of the machine, those that were left running in the background too: by SIGTERM, and SIGHUP for those in a
 // terminal, which shells don't ignore. What is left after the grace is killed. It returns when none is left, or when ctx ends, and reports whether
-// some had to be killed. Sessions that end from now on say that they were stopped.
+// some had to be killed. Sessions that end from now on say that they were stopped, and none starts any more.
 func (t *Table) Terminate(ctx context.Context, grace time.Duration) (killed bool) {
 	t.stopping.Store(true)
 	if grace > 0 {
