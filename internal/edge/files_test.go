@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -512,5 +513,45 @@ func TestArchives(t *testing.T) {
 	}
 	if proto.Size(r.lastAction(t)) == 0 {
 		t.Error("no action")
+	}
+}
+
+// TestEveryRequestLeavesALine has calls that succeed and one that fails: each is in the log with its route, status and duration, and none with what the
+// client named or brought.
+func TestEveryRequestLeavesALine(t *testing.T) {
+	r := newRig(t)
+	d := newDisk(map[string]string{"/canary": "canary"})
+	r.call = d.call
+	want := map[string]int{}
+	for _, x := range []struct {
+		method, at string
+		status     int
+	}{
+		{"GET", "/content?path=/canary", 200}, {"PUT", "/content?path=/canary2", 201}, {"HEAD", "/content?path=/canary", 200}, {"GET", "/content?path=/canary/none", 404},
+	} {
+		c := r.ask(t, x.method, r.files(x.at), strings.NewReader(map[string]string{"PUT": "canary"}[x.method]))
+		if c.StatusCode != x.status {
+			t.Fatalf("%s %s: %s", x.method, x.at, c.Status)
+		}
+		c.body(t)
+		want[fmt.Sprintf("%s /v1/sandboxes/{sandbox}/files/content %d", x.method, x.status)] = 1
+	}
+	r.stop() // what is being answered is logged then
+	got := map[string]int{}
+	for line := range strings.Lines(r.log.String()) {
+		var l struct {
+			Msg, Method, Route string
+			Status             int
+			Duration           *float64 `json:"duration_ms"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil || strings.Contains(line, "canary") {
+			t.Errorf("%s: %v", line, err)
+		}
+		if l.Msg == "request" && l.Duration != nil {
+			got[fmt.Sprintf("%s %s %d", l.Method, l.Route, l.Status)]++
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -111,11 +111,21 @@ func (e *Edge) handle(o operation) http.HandlerFunc {
 		if err == nil {
 			return
 		}
-		// The query isn't logged: it may have a signature.
-		slog.Info("a request went wrong", "request", w.Header().Get(requestID), "method", r.Method, "path", space.Clip(r.URL.Path), "begun", w.begun, "err", err, "cause", errors.Unwrap(err))
+		logFailure(r, err, w.begun)
 		if w.begun {
 			panic(http.ErrAbortHandler)
 		}
 		writeProblem(w, err)
 	}
+}
+
+// logFailure tells the operator of a request that went wrong. The query isn't logged, since it may have a signature; and of an error that is the client's only its
+// code, since its text repeats what the client named.
+func logFailure(r *http.Request, err error, begun bool) {
+	code := space.CodeOf(err)
+	line := []any{"method", r.Method, "path", space.Clip(r.URL.Path), "begun", begun, "code", string(code)}
+	if code.HTTPStatus() >= http.StatusInternalServerError {
+		line = append(line, "err", err, "cause", errors.Unwrap(err))
+	}
+	slog.InfoContext(r.Context(), "a request went wrong", line...)
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ const noRoute = "none"
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions}
 
 // HTTP is the outermost handler of a server for clients: it gives each request the id that newID makes, in its context and in the answer's
-// header, counts it and spans it. route is the pattern of the mux that serves a request, empty for none. Of a request it keeps nothing but
+// header, counts it, spans it and logs how it ended. route is the pattern of the mux that serves a request, empty for none. Of a request it keeps nothing but
 // its route and method.
 func HTTP(next http.Handler, newID func() string, route func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,6 +34,7 @@ func HTTP(next http.Handler, newID func() string, route func(*http.Request) stri
 			httpRequests.WithLabelValues(pattern, method, strconv.Itoa(status)).Inc()
 			httpDuration.WithLabelValues(pattern, method).Observe(time.Since(began).Seconds())
 			end(strconv.Itoa(status), status >= http.StatusInternalServerError)
+			slog.InfoContext(ctx, "request", "method", method, "route", pattern, "status", status, "duration_ms", float64(time.Since(began).Microseconds())/1000)
 		}()
 		next.ServeHTTP(out, r.WithContext(ctx))
 	})

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/telemetry"
@@ -15,11 +14,10 @@ import (
 // requestID is the id under which the log knows a request; empty outside of one.
 func requestID(ctx context.Context) string { return telemetry.Request(ctx) }
 
-// named gives each request an id, answers for a panic, and logs what was asked and how it ended: never a body, a query or a header.
+// named gives each request an id, and answers for a panic. What was asked and how it ended is logged: never a body, a query or a header.
 func named(next http.Handler, pattern func(*http.Request) string) http.Handler {
 	newID := func() string { return space.NewID(space.PrefixRequest) }
 	return telemetry.HTTP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		started, id := time.Now(), requestID(r.Context())
 		out := &answer{ResponseWriter: w}
 		out.Header().Set("X-Content-Type-Options", "nosniff")
 		out.Header().Set("Cache-Control", "no-store")
@@ -27,8 +25,6 @@ func named(next http.Handler, pattern func(*http.Request) string) http.Handler {
 			if p := recover(); p != nil {
 				survive(out, r, p)
 			}
-			slog.Info("request", "request", id, "method", r.Method, "route", pattern(r), "status", out.status,
-				"duration_ms", float64(time.Since(started).Microseconds())/1000)
 		}()
 		next.ServeHTTP(out, r)
 	}), newID, pattern)
