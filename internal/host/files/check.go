@@ -2,6 +2,7 @@ package files
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	space "github.com/space-platform/space"
@@ -55,15 +56,15 @@ func checkEvent(e *sandboxv1.Event) (*sandboxv1.Event, error) {
 	return &sandboxv1.Event{Kind: e.GetKind(), Path: e.GetPath()}, nil
 }
 
-// guestCodes are the errors that are a guest's to give. Another one would speak for the platform.
-var guestCodes = map[space.Code]bool{
-	space.CodeInvalid: true, space.CodeNotFound: true, space.CodeConflict: true, space.CodeForbidden: true, space.CodeTooLarge: true,
-	space.CodeRange: true, space.CodeGuest: true, space.CodeUnavailable: true, space.CodeTimeout: true,
+// guestCodes are the errors of every action that are a guest's to give; rules has those that only some have. Another one would speak for the platform.
+var guestCodes = []space.Code{
+	space.CodeInvalid, space.CodeNotFound, space.CodeConflict, space.CodeForbidden, space.CodeTooLarge, space.CodeGuest, space.CodeUnavailable, space.CodeTimeout,
 }
 
-func checkError(m *routev1.Error) *space.Error {
+// checkError lets a guest's error pass if it's one of the action's.
+func (r *rules) checkError(m *routev1.Error) *space.Error {
 	e := &space.Error{Code: space.Code(m.GetCode()), Field: clip(m.GetField()), Message: clip(m.GetMessage())}
-	if !guestCodes[e.Code] {
+	if !slices.Contains(guestCodes, e.Code) && !slices.Contains(r.codes, e.Code) {
 		e.Code, e.Field = space.CodeGuest, ""
 	}
 	return e

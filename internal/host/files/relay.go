@@ -136,7 +136,7 @@ func (r *relay) receive(ctx context.Context) error {
 		case m.GetDone() != nil:
 			return r.rules.complete()
 		case m.GetError() != nil:
-			return answered{checkError(m.GetError())}
+			return answered{r.rules.checkError(m.GetError())}
 		}
 		answer, err := r.rules.check(m.GetResponse())
 		if err != nil {

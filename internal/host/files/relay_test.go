@@ -6,14 +6,18 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"google.golang.org/protobuf/proto"
 
 	space "github.com/space-platform/space"
+	contract "github.com/space-platform/space/api"
+	"github.com/space-platform/space/api/apitest"
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
@@ -282,6 +286,8 @@ func TestGuestsAnswersAreChecked(t *testing.T) {
 		"mode":                {stat, []*guestv1.FromFiles{bad(func(e *sandboxv1.Entry) { e.Mode = 0o10000 })}, space.CodeGuest},
 		"its own error":       {stat, []*guestv1.FromFiles{failed("not_found", "no")}, space.CodeNotFound},
 		"somebody's error":    {stat, []*guestv1.FromFiles{failed("route_stale", "no")}, space.CodeGuest},
+		"a range":             {read, []*guestv1.FromFiles{failed("range_unsatisfiable", "no")}, space.CodeRange},
+		"no range":            {stat, []*guestv1.FromFiles{failed("range_unsatisfiable", "no")}, space.CodeGuest},
 		"no error":            {stat, []*guestv1.FromFiles{failed("", "")}, space.CodeGuest},
 		"event":               {watch, []*guestv1.FromFiles{answer(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Ready{}}), answer(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Event{Event: &sandboxv1.Event{Kind: "?"}}})}, space.CodeGuest},
 		"sessions":            {stat, []*guestv1.FromFiles{answer(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Sessions{}})}, space.CodeGuest},
@@ -335,4 +341,35 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestGuestCodesAreInTheContract compares the errors that a guest may give to an action with those that the operations list that make it.
+func TestGuestCodesAreInTheContract(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(contract.OpenAPI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string][]string{}
+	for _, item := range doc.Paths.Map() {
+		for _, o := range item.Operations() {
+			listed[o.OperationID] = apitest.Listed(doc, o)
+		}
+	}
+	for operation, a := range map[string]*sandboxv1.Action{
+		"statFile": stat, "listFiles": list, "removeFile": remove, "readFile": read, "headFile": read, "writeFile": write, "watchFiles": watch, "writeArchive": unpack,
+		"readArchive":   {Action: &sandboxv1.Action_ReadArchive{}},
+		"makeDirectory": {Action: &sandboxv1.Action_MakeDirectory{}},
+		"renameFile":    {Action: &sandboxv1.Action_Rename{}},
+		"changeFile":    {Action: &sandboxv1.Action_Change{}},
+	} {
+		r, ok := rulesOf(a)
+		if !ok || len(listed[operation]) == 0 {
+			t.Fatalf("%s: rules %v, listed %v", operation, ok, listed[operation])
+		}
+		for _, code := range slices.Concat(guestCodes, r.codes) {
+			if !slices.Contains(listed[operation], string(code)) {
+				t.Errorf("%s doesn't list %s", operation, code)
+			}
+		}
+	}
 }

@@ -10,12 +10,13 @@ import (
 
 // rules say what a guest may answer to an action.
 type rules struct {
-	upload  bool   // the caller sends bytes
-	endless bool   // it ends when the caller wishes
-	entries uint64 // how many entries may come, in one message or several
-	data    uint64 // how many bytes
-	final   kind   // the kind of answer without which there is no success
-	kinds   kind   // all kinds that may come
+	upload  bool         // the caller sends bytes
+	endless bool         // it ends when the caller wishes
+	entries uint64       // how many entries may come, in one message or several
+	data    uint64       // how many bytes
+	final   kind         // the kind of answer without which there is no success
+	kinds   kind         // all kinds that may come
+	codes   []space.Code // errors that a guest may give beside those of every action
 
 	seen kind
 }
@@ -49,7 +50,7 @@ func rulesOf(a *sandboxv1.Action) (rules, bool) {
 	case *sandboxv1.Action_Remove:
 		return rules{}, true
 	case *sandboxv1.Action_Read:
-		one.kinds, one.data = kindEntry|kindData, a.Read.GetLength()
+		one.kinds, one.data, one.codes = kindEntry|kindData, a.Read.GetLength(), []space.Code{space.CodeRange}
 		if a.Read.GetToEnd() {
 			one.data = unlimited
 		}
