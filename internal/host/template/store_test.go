@@ -396,7 +396,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := ensure("one"); space.CodeOf(err) != space.CodeCapacity {
+	if err := ensure("one"); space.CodeOf(err) != space.CodeUnavailable {
 		t.Errorf("one more of the project: %v", err)
 	}
 	for n := range maxQueue - maxOwnQueue {
@@ -404,7 +404,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := ensure("another"); space.CodeOf(err) != space.CodeCapacity {
+	if err := ensure("another"); space.CodeOf(err) != space.CodeUnavailable {
 		t.Errorf("one more: %v", err)
 	}
 }

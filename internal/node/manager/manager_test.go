@@ -352,6 +352,19 @@ func TestTemplates(t *testing.T) {
 	if got := hears(bad, templateFailed); got.GetError().GetMessage() != "unknown recipe" {
 		t.Errorf("%v", got)
 	}
+
+	waiting := space.NewID(space.PrefixTemplate)
+	r.host.Lock()
+	r.host.refuse[waiting] = space.Errorf(space.CodeUnavailable, "the queue is full")
+	r.host.Unlock()
+	order(waiting)
+	if got := hears(waiting, templateBuilding); got.GetProgress() == "" {
+		t.Errorf("%v", got)
+	}
+	r.host.Lock()
+	delete(r.host.refuse, waiting)
+	r.host.Unlock()
+	r.host.until(t, "the build that waited", func() bool { return r.host.builds[waiting] > 0 })
 }
 
 func TestStreamOfAnEarlierIncarnation(t *testing.T) {
