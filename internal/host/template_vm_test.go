@@ -32,6 +32,7 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	uploadv1 "github.com/space-platform/space/api/gen/upload/v1"
 	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
+	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -46,6 +47,7 @@ func TestTemplates(t *testing.T) {
 		{"an image with musl's ways and without bash, and steps on it", alpineImage},
 		{"a root file system without /etc/passwd", rootfsArchive},
 		{"a start command runs in each sandbox", startCommand},
+		{"directories and owners are made as asked for", owners},
 		{"a failed step is named, and what came before it is kept", failedStep},
 		{"a shape gets its snapshot", newShape},
 		{"a removed build ends", removedBuild},
@@ -316,12 +318,9 @@ func alpineImage(t *testing.T, r *rig) {
 			Defaults: &controlv1.Defaults{Env: map[string]string{"LAST": "1"}},
 		}
 	}
-	// The working directory of a step must be there: the image's own is made, a step's isn't.
 	o := order()
-	o.Steps = append([]*controlv1.Step{{Step: &controlv1.Step_Run{Run: "mkdir /srv"}}}, o.Steps...)
 	report, lines := r.ready(o)
 	for _, want := range []string{"2: /srv", "2: 0", "2: 3", "5: hello from"} {
-		want = fmt.Sprintf("%c%s", want[0]+1, want[1:]) // behind the first one
 		if !strings.Contains(lines, want) {
 			t.Errorf("no line %q", want)
 		}
@@ -333,7 +332,7 @@ func alpineImage(t *testing.T, r *rig) {
 	}
 	r.remove(route)
 	again, lines := r.ready(o)
-	if strings.Contains(lines, "hello from") || !strings.Contains(lines, "6: step 6 is as it was") {
+	if strings.Contains(lines, "hello from") || !strings.Contains(lines, "5: step 5 is as it was") {
 		t.Error("a step ran again")
 	}
 	if got, want := fmt.Sprint(again.GetDefaults()), fmt.Sprint(report.GetDefaults()); got != want {
@@ -396,12 +395,62 @@ func startCommand(t *testing.T, r *rig) {
 	}
 	r.remove(route)
 	failed, _ := r.build(&controlv1.EnsureTemplate{Recipe: "mini", StartCommand: "echo no way; exit 3", ReadyCheck: "false"})
-	if failed.GetState() != "failed" || failed.GetFailedStep() != 1 || !strings.Contains(failed.GetError().GetMessage(), "status 3") {
+	if failed.GetState() != "failed" || failed.GetFailedStep() != template.AfterSteps || failed.GetError().GetField() != "start_command" ||
+		failed.GetError().GetMessage() != `the start command "echo no way; exit 3" failed: it ended with status 3; it printed last: no way` {
 		t.Errorf("got %v", failed)
 	}
 	for _, x := range []*controlv1.TemplateReport{report, failed} {
 		r.removeTemplate(x.GetTemplate())
 	}
+}
+
+// owners has working directories that aren't there, in steps and as the default, and copies for other owners.
+func owners(t *testing.T, r *rig) {
+	set := func(d *controlv1.Defaults) *controlv1.Step { return &controlv1.Step{Step: &controlv1.Step_Set{Set: d}} }
+	copied := func(to, owner string) *controlv1.Step {
+		upload := r.upload(pack(t, file{name: "sub/", mode: 0o750}, file{name: "sub/tool", body: "1", mode: 0o4755}, file{name: "deep/down", body: "1", mode: 0o600}))
+		return &controlv1.Step{Step: &controlv1.Step_Copy{Copy: &controlv1.Copy{Upload: upload, To: to, Owner: owner}}}
+	}
+	report, lines := r.ready(&controlv1.EnsureTemplate{
+		Recipe: "mini", StartCommand: "pwd > started",
+		Steps: []*controlv1.Step{
+			set(&controlv1.Defaults{User: "root"}), set(&controlv1.Defaults{Workdir: "/srv/a/b"}),
+			{Step: &controlv1.Step_Run{Run: "pwd; mkdir -p /srv/there/sub; touch /srv/there/old"}},
+			copied("/srv/there", "user:12"), copied("/srv/new/place", "user"), copied("/srv/roots", ""),
+			set(&controlv1.Defaults{User: "user"}), set(&controlv1.Defaults{Workdir: "/w/mine"}),
+		},
+		Defaults: &controlv1.Defaults{Workdir: "/d/mine"},
+	})
+	if !strings.Contains(lines, "3: /srv/a/b") {
+		t.Errorf("the step didn't run in its directory")
+	}
+	route := r.route()
+	r.ensure(report.GetTemplate(), route)
+	got := r.as(report.GetDefaults(), route, "sh", "-c", "pwd; cat started; cd /srv; stat -c '%n %u:%g %a' /d /d/mine /w/mine a/b there there/old there/sub there/sub/tool there/deep there/deep/down "+
+		"new new/place new/place/sub/tool roots roots/deep/down")
+	want := `/d/mine
+/d/mine
+/d 1000:1000 755
+/d/mine 1000:1000 755
+/w/mine 1000:1000 755
+a/b 0:0 755
+there 0:0 755
+there/old 0:0 644
+there/sub 1000:12 750
+there/sub/tool 1000:12 4755
+there/deep 1000:12 755
+there/deep/down 1000:12 600
+new 1000:1000 755
+new/place 1000:1000 755
+new/place/sub/tool 1000:1000 4755
+roots 0:0 755
+roots/deep/down 0:0 600
+`
+	if got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	r.remove(route)
+	r.removeTemplate(report.GetTemplate())
 }
 
 func failedStep(t *testing.T, r *rig) {

@@ -87,6 +87,22 @@ func failure(code, message *string) *space.Error {
 	return &space.Error{Code: space.Code(*code), Message: *message}
 }
 
+// fieldFailure reads an error that may name a field of its request.
+func fieldFailure(code, message, field *string) *space.Error {
+	e := failure(code, message)
+	if e != nil {
+		e.Field = text(field)
+	}
+	return e
+}
+
+func fieldColumn(e *space.Error) *string {
+	if e == nil {
+		return nil
+	}
+	return orNull(e.Field)
+}
+
 // failureColumns writes an error to its two columns.
 func failureColumns(e *space.Error) (code, message *string) {
 	if e == nil {

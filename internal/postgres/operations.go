@@ -19,7 +19,8 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 		}
 		out = record.Operation{
 			ID: r.ID, Project: r.Project, Kind: record.OperationKind(r.Kind), Status: record.OperationStatus(r.Status),
-			Sandbox: text(r.Sandbox), Template: text(r.Template), Error: failure(r.ErrorCode, r.ErrorMessage), CreatedAt: r.CreatedAt,
+			Sandbox: text(r.Sandbox), Template: text(r.Template), Error: fieldFailure(r.ErrorCode, r.ErrorMessage, r.ErrorField), Asked: text(r.Request),
+			CreatedAt: r.CreatedAt,
 		}
 		if r.EndedAt != nil {
 			out.EndedAt = *r.EndedAt
@@ -76,7 +77,7 @@ func endSandboxOperation(ctx context.Context, q *db.Queries, sandbox string, fai
 func endTemplateOperation(ctx context.Context, q *db.Queries, template string, failed *space.Error) ([]string, error) {
 	code, message := failureColumns(failed)
 	return q.EndTemplateOperation(ctx, db.EndTemplateOperationParams{
-		Template: template, Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
+		Template: template, Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message, ErrorField: fieldColumn(failed),
 	})
 }
 

@@ -166,6 +166,13 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		if used.Sandboxes > 0 {
 			return space.Errorf(space.CodeConflict, "the project has %d sandboxes: delete them first", used.Sandboxes)
 		}
+		foreign, err := q.CountForeignSandboxes(ctx, id)
+		if err != nil {
+			return err
+		}
+		if foreign > 0 {
+			return space.Errorf(space.CodeConflict, "%s of other projects use its templates: delete them first", counted(foreign, "sandbox", "sandboxes"))
+		}
 		if err := deleteTemplatesOf(ctx, q, id); err != nil {
 			return err
 		}

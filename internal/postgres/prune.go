@@ -14,6 +14,8 @@ const (
 	deletedKept = 24 * time.Hour
 	// expiredKept is how long an expired token is still told from an unknown one.
 	expiredKept = 24 * time.Hour
+	// failedKept is how long a template is listed whose build failed and that isn't built again.
+	failedKept = 7 * 24 * time.Hour
 	// keyKept is how long a key is listed that is revoked or expired.
 	keyKept = 30 * 24 * time.Hour
 	// eventsKept is how long an event can be read.
@@ -45,6 +47,7 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		{"sandboxes", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneSandboxes(ctx, db.PruneSandboxesParams{Kept: deletedKept, MaxRows: pruneRows})
 		}},
+		{"failed templates", deleteFailedTemplates},
 		{"templates", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneTemplates(ctx, db.PruneTemplatesParams{Kept: deletedKept, MaxRows: pruneRows})
 		}},
@@ -71,4 +74,18 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		}
 	}
 	return rows, nil
+}
+
+// deleteFailedTemplates deletes templates whose build failed long ago, as their owner could; .
+func deleteFailedTemplates(ctx context.Context, q *db.Queries) (int64, error) {
+	ids, err := q.OldFailedTemplates(ctx, db.OldFailedTemplatesParams{Kept: failedKept, MaxRows: pruneRows})
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if _, err := deleteTemplate(ctx, q, id); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(ids)), nil
 }

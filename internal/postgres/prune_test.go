@@ -53,3 +53,37 @@ func TestPrune(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestFailedTemplatesGo has a build that failed a week ago, one that failed yesterday, and an old one that was ready once.
+func TestFailedTemplatesGo(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	fail := func(name string) string {
+		n := s.newTemplate(name)
+		must(t)(s.store.BuildTemplate(t.Context(), n))
+		s.failed(t, n.ID)
+		return n.ID
+	}
+	old, young, once := fail("old"), fail("young"), fail("once")
+	for _, statement := range []string{
+		`UPDATE template_status SET observed_at = now() - interval '8 days' WHERE template IN ('` + old + `', '` + once + `')`,
+		`UPDATE template_status SET observed_at = now() - interval '6 days' WHERE template = '` + young + `'`,
+		`UPDATE template_status SET ready_at = now() - interval '9 days' WHERE template = '` + once + `'`,
+	} {
+		if _, err := s.pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.store.Prune(t.Context()); err != nil || n != 1 {
+		t.Errorf("pruned %d, %v", n, err)
+	}
+	for id, there := range map[string]bool{old: false, young: true, once: true} {
+		_, err := s.store.Template(t.Context(), s.project, record.TemplateRef{ID: id})
+		if (err == nil) != there || err != nil && space.CodeOf(err) != space.CodeNotFound {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if _, err := s.store.Template(t.Context(), s.project, record.TemplateRef{Name: "old"}); space.CodeOf(err) != space.CodeNotFound {
+		t.Errorf("its name: %v", err)
+	}
+	s.audit(t)
+}

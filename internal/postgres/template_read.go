@@ -7,7 +7,7 @@ import (
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
-// Template returns the project's template that a reference means; not_found if there's none. One that was replaced after it failed can
+// Template returns the template that a reference means in a project, its own or a shared one; not_found if there's none. One that was replaced after it failed can
 // be read by its id for a day.
 func (s *Store) Template(ctx context.Context, project string, ref record.TemplateRef) (record.Template, error) {
 	var out record.Template
@@ -22,7 +22,7 @@ func (s *Store) Template(ctx context.Context, project string, ref record.Templat
 	return out, err
 }
 
-// Templates returns up to limit of a project's templates behind a position, newest first.
+// Templates returns up to limit of a project's templates, and of those that are shared with it, behind a position, newest first.
 func (s *Store) Templates(ctx context.Context, project string, after record.Position, limit int) ([]record.Template, error) {
 	p := db.TemplatesParams{Project: project, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
 	var out []record.Template
@@ -45,7 +45,7 @@ func (s *Store) Templates(ctx context.Context, project string, after record.Posi
 
 func (s *Store) template(r db.TemplateRow) (record.Template, error) {
 	out := record.Template{
-		ID: r.ID, Project: r.Project, Name: r.Name, Named: r.Named, Tags: r.Tags, Aliases: r.Aliases, Source: r.Source, Node: r.Node,
+		ID: r.ID, Project: r.Project, Name: r.Name, Named: r.Named, Tags: r.Tags, Aliases: r.Aliases, Source: r.Source, Shared: r.Shared, Node: r.Node,
 		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), State: record.TemplateBuilding, CreatedAt: r.CreatedAt,
 	}
 	if r.State == nil {
@@ -53,7 +53,7 @@ func (s *Store) template(r db.TemplateRow) (record.Template, error) {
 	}
 	out.State = record.TemplateState(*r.State)
 	out.Digest, out.Progress = text(r.Digest), text(r.Progress)
-	out.Error, out.FailedStep = failure(r.ErrorCode, r.ErrorMessage), int(*r.FailedStep)
+	out.Error, out.FailedStep, out.Asked = fieldFailure(r.ErrorCode, r.ErrorMessage, r.ErrorField), int(*r.FailedStep), text(r.Request)
 	if out.State != record.TemplateReady {
 		return out, nil
 	}

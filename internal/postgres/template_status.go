@@ -60,7 +60,9 @@ func emitBuilt(ctx context.Context, q *db.Queries, t record.TemplateSeen, news b
 	switch {
 	case t.Status.State == record.TemplateFailed:
 		data := errorData(t.Status.Error)
-		data["failed_step"] = t.Status.FailedStep
+		if n := t.Status.FailedStep; n != record.AfterSteps {
+			data["failed_step"] = n
+		}
 		return emitTemplate(ctx, q, record.EventTemplateFailed, t.ID, "", data)
 	case news:
 		return emitTemplate(ctx, q, record.EventTemplateReady, t.ID, "", nil)
@@ -79,6 +81,7 @@ func (s *Store) writeStatus(ctx context.Context, q *db.Queries, t record.Templat
 	return q.ObserveTemplate(ctx, db.ObserveTemplateParams{
 		Template: t.ID, State: string(t.Status.State), Vcpus: int32(t.Status.Shape.VCPUs), MemoryBytes: int64(t.Status.Shape.MemoryBytes),
 		DiskBytes: int64(t.Status.Shape.DiskBytes), Digest: t.Status.Digest, Progress: t.Status.Progress, ErrorCode: code, ErrorMessage: message,
+		ErrorField: fieldColumn(t.Status.Error),
 		FailedStep: int32(t.Status.FailedStep), EnvSealed: env, RunAs: t.Defaults.User, Workdir: t.Defaults.Workdir,
 	})
 }

@@ -114,6 +114,9 @@ func contentHash(ctx context.Context, q *db.Queries, n record.NewTemplate) ([]by
 
 // keepTemplate returns the operation of a template that is there. One that its node builds anew by itself gets a new one.
 func keepTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, t db.NewestVersionRow) (string, error) {
+	if err := shareTemplate(ctx, q, n, t.ID); err != nil {
+		return "", err
+	}
 	ready := t.State == string(record.TemplateReady)
 	if err := wantTags(ctx, q, n, t.ID, ready); err != nil {
 		return "", err
@@ -166,7 +169,18 @@ func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, li
 	}); err != nil {
 		return err
 	}
+	if err := shareTemplate(ctx, q, n, n.ID); err != nil {
+		return err
+	}
 	return furnishTemplate(ctx, q, n, superseded)
+}
+
+// shareTemplate lets all projects of the organisation use what is a recipe and nothing more: nothing in it is anybody's.
+func shareTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, id string) error {
+	if !n.Build.Plain() {
+		return nil
+	}
+	return q.ShareTemplate(ctx, id)
 }
 
 // furnishTemplate gives a new template its operation, its uploads and the names that are free for it.

@@ -15,6 +15,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/pgtest"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // version is an intent to build a name with some content.
@@ -538,6 +539,28 @@ func (s *scene) compare(r *rapid.T, n *names) {
 		case v == nil && space.CodeOf(err) == space.CodeNotFound:
 		case v == nil || err != nil || got.ID != v.id || got.State != v.state:
 			r.Fatalf("%s means %+v, %v, want %+v", ref, got, err, v)
+		}
+	}
+}
+
+// TestFailureNamesFieldStepAndRequest has builds that fail in a step, and behind the last one: the template and its operation tell the field, and who asked.
+func TestFailureNamesFieldStepAndRequest(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	for field, step := range map[string]int{"steps[1]": 2, "ready_check": record.AfterSteps, "image": 0} {
+		n := s.version("web", field)
+		op, err := s.store.BuildTemplate(telemetry.WithRequest(t.Context(), "req_asked"), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := &space.Error{Code: space.CodeGuest, Field: field, Message: "no"}
+		s.observeTemplate(t, n.ID, record.TemplateStatus{State: record.TemplateFailed, FailedStep: step, Error: why})
+		tpl, err := s.store.Template(t.Context(), s.project, record.TemplateRef{ID: n.ID})
+		if err != nil || *tpl.Error != *why || tpl.FailedStep != step || tpl.Asked != "req_asked" {
+			t.Errorf("%+v, %v", tpl, err)
+		}
+		o, err := s.store.Operation(t.Context(), s.project, op)
+		if err != nil || *o.Error != *why || o.Asked != "req_asked" {
+			t.Errorf("%+v, %v", o, err)
 		}
 	}
 }

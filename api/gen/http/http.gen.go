@@ -997,7 +997,8 @@ type StdinReceived struct {
 
 // Template defines model for Template.
 type Template struct {
-	Aliases   *[]string `json:"aliases,omitempty"`
+	// Aliases Those of its name; empty for a version that the name doesn't mean.
+	Aliases   []string  `json:"aliases"`
 	CreatedAt time.Time `json:"created_at"`
 
 	// Current Whether the name means this version.
@@ -1015,7 +1016,7 @@ type Template struct {
 	// Error RFC 9457.
 	Error *Problem `json:"error,omitempty"`
 
-	// FailedStep Of a failed build, from 1; 0 for the source.
+	// FailedStep Of a failed build, from 1; 0 for the source, absent if it failed behind the last step: then the error's `field` is start_command or ready_check, or there is none.
 	FailedStep *int   `json:"failed_step,omitempty"`
 	Id         string `json:"id"`
 	MemoryMb   int    `json:"memory_mb"`
@@ -1024,10 +1025,15 @@ type Template struct {
 	// Progress What the build does right now.
 	Progress *string `json:"progress,omitempty"`
 
+	// Shared Whether it belongs to the organisation's first project and can be used by all others.
+	Shared bool `json:"shared"`
+
 	// Source What it was built from, for people.
 	Source *string       `json:"source,omitempty"`
 	State  TemplateState `json:"state"`
-	Tags   *[]string     `json:"tags,omitempty"`
+
+	// Tags Those that mean this version.
+	Tags []string `json:"tags"`
 
 	// User Of sessions that name none.
 	User  *string `json:"user,omitempty"`

@@ -35,7 +35,7 @@ func (h handlers) await(ctx context.Context, id string, wait time.Duration) (gen
 	// As in Wait: the server may be about to stop, and still tells what is known.
 	ctx = context.WithoutCancel(ctx)
 	out := gen.Operation{
-		Id: o.ID, Kind: gen.OperationKind(o.Kind), Status: gen.OperationStatus(o.Status), Error: problemOrNil(o.Error),
+		Id: o.ID, Kind: gen.OperationKind(o.Kind), Status: gen.OperationStatus(o.Status), Error: problemOf(o.Error, o.Asked),
 		CreatedAt: o.CreatedAt.UTC(), EndedAt: notZero(o.EndedAt),
 	}
 	return out, o.Ended(), h.addSubject(ctx, project, o, &out)

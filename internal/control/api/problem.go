@@ -27,6 +27,15 @@ func problemOrNil(e *space.Error) *gen.Problem {
 	return problem(e)
 }
 
+// problemOf is the document of an error that came of a request that was answered before, if there is one.
+func problemOf(e *space.Error, request string) *gen.Problem {
+	p := problemOrNil(e)
+	if p != nil {
+		p.RequestId = notEmpty(request)
+	}
+	return p
+}
+
 func notEmpty(s string) *string {
 	if s == "" {
 		return nil

@@ -29,20 +29,14 @@ func renderLifetime(l *record.Lifetime) *gen.Lifetime {
 
 func renderTemplate(t record.Template) gen.Template {
 	out := gen.Template{
-		Id: t.ID, Name: t.Name, Current: t.Named, State: gen.TemplateState(t.State), Source: notEmpty(t.Source),
+		Id: t.ID, Name: t.Name, Current: t.Named, Shared: t.Shared, Tags: notNil(t.Tags), Aliases: notNil(t.Aliases), State: gen.TemplateState(t.State), Source: notEmpty(t.Source),
 		Vcpus: int(t.Shape.VCPUs), MemoryMb: t.Shape.MemoryMiB(), DiskMb: t.Shape.DiskMiB(), User: notEmpty(t.Defaults.User), Workdir: notEmpty(t.Defaults.Workdir),
-		Digest: notEmpty(t.Digest), Progress: notEmpty(t.Progress), Error: problemOrNil(t.Error), CreatedAt: t.CreatedAt.UTC(),
-	}
-	if len(t.Tags) > 0 {
-		out.Tags = &t.Tags
-	}
-	if len(t.Aliases) > 0 {
-		out.Aliases = &t.Aliases
+		Digest: notEmpty(t.Digest), Progress: notEmpty(t.Progress), Error: problemOf(t.Error, t.Asked), CreatedAt: t.CreatedAt.UTC(),
 	}
 	if len(t.Defaults.Env) > 0 {
 		out.Env = &t.Defaults.Env
 	}
-	if t.State == record.TemplateFailed {
+	if t.State == record.TemplateFailed && t.FailedStep != record.AfterSteps {
 		out.FailedStep = &t.FailedStep
 	}
 	return out
@@ -73,4 +67,12 @@ func notZero(t time.Time) *time.Time {
 	}
 	t = t.UTC()
 	return &t
+}
+
+// notNil keeps an empty list from becoming a null.
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
 }

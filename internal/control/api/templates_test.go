@@ -56,7 +56,7 @@ func TestBuildIsOrderedAsItIsAsked(t *testing.T) {
 	upload := decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201))
 	got := r.build(t, `{"name":"web","template":"mini","tags":["v1"],"steps":[{"run":"make"},{"copy":{"upload":"`+upload.Id+`","to":"/srv","owner":"app"}},
 		{"env":{"A":"1"}},{"workdir":"/srv"},{"user":"app"}],"start_command":"serve","ready_check":"true","env":{"B":"2"},"user":"root","workdir":"/","vcpus":2,"memory_mb":256}`)
-	if got.State != gen.TemplateStateReady || got.Name != "web" || !got.Current || !cmp.Equal(got.Tags, &[]string{"v1"}) || !strings.Contains(*got.Source, "mini") {
+	if got.State != gen.TemplateStateReady || got.Name != "web" || !got.Current || !cmp.Equal(got.Tags, []string{"v1"}) || !strings.Contains(*got.Source, "mini") {
 		t.Errorf("%+v", got)
 	}
 	want := record.BuildOrder{Template: got.Id, Project: r.me(t).Project.Id, Shape: record.Shape{VCPUs: 2, MemoryBytes: 256 << 20, DiskBytes: 64 << 20}, Build: record.Build{
@@ -113,14 +113,14 @@ func TestVersions(t *testing.T) {
 	}
 	r.do(t, "GET", "/v1/templates/web", nil).code(t, space.CodeNotFound)
 	three := r.build(t, `{"name":"web","image":"web:3"}`)
-	if got := r.get(t, "www"); got.Id != three.Id || !cmp.Equal(got.Aliases, &[]string{"www"}) {
+	if got := r.get(t, "www"); got.Id != three.Id || !cmp.Equal(got.Aliases, []string{"www"}) {
 		t.Errorf("the alias means %+v", got)
 	}
 	if got := r.do(t, "GET", "/v1/sandboxes/"+box.Id, nil).want(t, 200); decode[gen.Sandbox](t, got).State != gen.SandboxStateRunning {
 		t.Error("the sandbox of an old version doesn't go on")
 	}
 	r.do(t, "PUT", "/v1/templates/"+one.Id+"/tags/stable", nil).want(t, 200)
-	if got := r.get(t, "web:stable"); got.Id != one.Id || !cmp.Equal(got.Tags, &[]string{"stable", "v1"}) {
+	if got := r.get(t, "web:stable"); got.Id != one.Id || !cmp.Equal(got.Tags, []string{"stable", "v1"}) {
 		t.Errorf("%+v", got)
 	}
 	r.do(t, "DELETE", "/v1/templates/web/tags/stable", nil).want(t, 204)

@@ -76,10 +76,10 @@ func buildError(s record.TemplateStatus) *space.Error {
 	if err == nil {
 		err = space.Errorf(space.CodeInternal, "the build failed, and the node gave no reason")
 	}
-	if s.FailedStep == 0 {
+	if s.FailedStep < 1 {
 		return err
 	}
-	return &space.Error{Code: err.Code, Message: fmt.Sprintf("step %d: %s", s.FailedStep, err.Message)}
+	return &space.Error{Code: err.Code, Field: err.Field, Message: fmt.Sprintf("step %d: %s", s.FailedStep, err.Message)}
 }
 
 // log adds what is new of a template's log to the plan, and reports whether something is.

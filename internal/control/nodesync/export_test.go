@@ -20,7 +20,7 @@ func ReadReport(t *testing.T, node, state, text string, epoch uint64) {
 			Placement: &routev1.Placement{Kind: routev1.PlacementKind_PLACEMENT_KIND_NODE, Node: node},
 		}}},
 		Templates: []*controlv1.TemplateReport{{
-			Template: space.NewID(space.PrefixTemplate), State: state, Progress: text, Digest: text, FailedStep: uint32(epoch),
+			Template: space.NewID(space.PrefixTemplate), State: state, Progress: text, Digest: text, FailedStep: int32(epoch),
 			Log:      []*controlv1.LogLine{{Number: 1, Text: text}, {Number: epoch, Text: text}},
 			Defaults: &controlv1.Defaults{Env: map[string]string{text: text}, User: text, Workdir: text},
 		}},

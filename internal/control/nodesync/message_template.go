@@ -1,7 +1,9 @@
 package nodesync
 
 import (
+	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 )
@@ -36,9 +39,28 @@ func readTemplate(m *controlv1.TemplateReport) (TemplateReport, error) {
 		return TemplateReport{}, err
 	}
 	return TemplateReport{Log: lines, TemplateSeen: record.TemplateSeen{ID: m.Template, Defaults: readDefaults(m.Defaults), Status: record.TemplateStatus{
-		State: state, Shape: readShape(m.Shape), Digest: clean(m.Digest), Progress: clean(m.Progress), Error: readError(m.Error),
-		FailedStep: int(min(m.FailedStep, maxSteps)),
+		State: state, Shape: readShape(m.Shape), Digest: clean(m.Digest), Progress: clean(m.Progress), Error: readBuildError(m.Error),
+		FailedStep: int(max(record.AfterSteps, min(m.FailedStep, maxSteps))),
 	}}}, nil
+}
+
+// buildFields are the names that a node has for fields of a build, where they differ from the API's.
+var buildFields = map[string]string{"shape.vcpus": "vcpus", "shape.memory_bytes": "memory_mb", "shape.disk_bytes": "disk_mb"}
+
+// buildField is what a field of a build is called.
+var buildField = regexp.MustCompile(`^[a-z_]{1,32}(\[[0-9]{1,3}\])?(\.[a-z_]{1,32})?$`)
+
+// readBuildError reads why a build failed; it may name the field of the request that it's about.
+func readBuildError(m *routev1.Error) *space.Error {
+	e := readError(m)
+	if e == nil {
+		return nil
+	}
+	field := cmp.Or(buildFields[m.GetField()], m.GetField())
+	if buildField.MatchString(field) {
+		e.Field = field
+	}
+	return e
 }
 
 // maxSteps bounds the number of a step.

@@ -14,6 +14,12 @@ type Build struct {
 	HadAuth      bool     `json:"had_auth,omitempty"` // whether it began with a RegistryAuth; not part of the hash
 }
 
+// Plain reports whether it's a recipe and nothing more.
+func (b Build) Plain() bool {
+	d := b.Defaults
+	return b.Source.Recipe != "" && len(b.Steps) == 0 && b.StartCommand == "" && b.ReadyCheck == "" && len(d.Env) == 0 && d.User == "" && d.Workdir == ""
+}
+
 // BuildOrder is what a node needs to know to build a template.
 type BuildOrder struct {
 	Template string // tpl_…

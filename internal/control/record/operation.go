@@ -37,6 +37,7 @@ type Operation struct {
 	Sandbox   string       // of all but build_template
 	Template  string       // of build_template
 	Error     *space.Error // of a failed one
+	Asked     string       // the id of the request that asked for it
 	CreatedAt time.Time
 	EndedAt   time.Time // zero while it runs
 }

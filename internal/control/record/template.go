@@ -30,12 +30,17 @@ type Template struct {
 	Shape      Shape // of the base snapshot once it is ready, until then the one asked for
 	State      TemplateState
 	Defaults   Defaults // for its sessions, once it is ready
+	Shared     bool     // all projects of its project's organisation can use it
 	Digest     string   // of the base snapshot's manifest
 	Progress   string
-	FailedStep int          // of a failed build, from 1; 0 for the source
+	FailedStep int          // of a failed build, from 1; 0 for the source, or AfterSteps
 	Error      *space.Error // of a failed build
+	Asked      string       // the id of the request that asked for the newest build
 	CreatedAt  time.Time
 }
+
+// AfterSteps stands for the number of a step where a build failed after the last one: in the start command, the ready check or the snapshot.
+const AfterSteps = -1
 
 // TemplateRef is a way to name a template: by its id, by a name or alias, or by a name or alias with a tag.
 type TemplateRef struct {

@@ -87,8 +87,19 @@ func (t *Templates) change(ctx context.Context, project, ref string, do func(id 
 	if err != nil {
 		return record.Template{}, err
 	}
+	if err := own(project, found); err != nil {
+		return record.Template{}, err
+	}
 	if err := do(found.ID); err != nil {
 		return record.Template{}, err
 	}
 	return t.store.Template(ctx, project, record.TemplateRef{ID: found.ID})
+}
+
+// own refuses to change what another project shares.
+func own(project string, t record.Template) error {
+	if t.Project != project {
+		return space.Errorf(space.CodeForbidden, "template %s is shared by another project, which alone can change it: build your own with that name", t.Name)
+	}
+	return nil
 }

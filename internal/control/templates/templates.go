@@ -137,12 +137,15 @@ func (t *Templates) Delete(ctx context.Context, project, ref string) error {
 		return err
 	}
 	id := r.ID
-	if id == "" {
-		found, err := t.store.Template(ctx, project, r)
-		if err != nil {
-			return err
-		}
-		id = found.ID
+	found, err := t.store.Template(ctx, project, r)
+	switch {
+	case err == nil:
+		id, err = found.ID, own(project, found)
+	case id != "": // it may be deleted already
+		err = nil
+	}
+	if err != nil {
+		return err
 	}
 	node, ended, err := t.store.DeleteTemplate(ctx, project, id)
 	if err != nil {

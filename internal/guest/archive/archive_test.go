@@ -45,7 +45,7 @@ func unpack(t testing.TB, dir string, r io.Reader) (Result, error) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	return Unpack(context.Background(), root, r)
+	return Unpack(context.Background(), root, r, nil)
 }
 
 // describe says all about a tree that an archive keeps.
@@ -436,4 +436,58 @@ func FuzzUnpack(f *testing.F) {
 			t.Fatalf("%v, %v", entries, err)
 		}
 	})
+}
+
+// TestOwner unpacks for somebody else: all that the archive names is theirs, with the directories that lead there, set-user-id bits stay, and what was
+// there and isn't named keeps its owner.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	dir := t.TempDir()
+	must(os.MkdirAll(filepath.Join(dir, "there/named"), 0o755))
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range []tar.Header{
+		{Name: "there/named", Typeflag: tar.TypeDir, Mode: 0o750},
+		{Name: "there/named/file", Typeflag: tar.TypeReg, Mode: 0o4755},
+		{Name: "new/below/file", Typeflag: tar.TypeReg, Mode: 0o600},
+		{Name: "link", Typeflag: tar.TypeSymlink, Linkname: "there"},
+	} {
+		must(w.WriteHeader(&h))
+	}
+	must(w.Close())
+	root, err := os.OpenRoot(dir)
+	must(err)
+	defer root.Close()
+	if _, err := Unpack(t.Context(), root, &b, &Owner{UID: 4711, GID: 4712}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		".": "0:0", "there": "0:0", "there/named": "4711:4712 750", "there/named/file": "4711:4712 4755",
+		"new": "4711:4712 755", "new/below": "4711:4712 755", "new/below/file": "4711:4712 600", "link": "4711:4712",
+	} {
+		var st unix.Stat_t
+		must(unix.Lstat(filepath.Join(dir, name), &st))
+		got := fmt.Sprintf("%d:%d %o", st.Uid, st.Gid, st.Mode&modeBits)
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestErrorNamesThePathOnce has an error of a system call about an entry.
+func TestErrorNamesThePathOnce(t *testing.T) {
+	dir := t.TempDir()
+	must(os.MkdirAll(filepath.Join(dir, "a/b/full"), 0o755))
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	must(w.WriteHeader(&tar.Header{Name: "a/b", Typeflag: tar.TypeReg, Mode: 0o644}))
+	must(w.Close())
+	_, err := unpack(t, dir, &b)
+	want := "unpack " + dir + "/a/b: the directory is not empty"
+	var e *space.Error
+	if !errors.As(err, &e) || e.Message != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }

@@ -29,7 +29,7 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 		return nil // it's the caller's
 	}
 	if err := u.parents(path.Dir(name)); err != nil {
-		return failure.Of("unpack", name, err)
+		return of(name, err)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -43,7 +43,16 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 	default:
 		err = refuse("entry %q: devices, pipes and kinds that few tars know can't be unpacked", failure.Clip(name))
 	}
-	return failure.Of("unpack", name, err)
+	return of(name, err)
+}
+
+// of says which entry an error is about, unless it says so itself.
+func of(name string, err error) error {
+	var path *fs.PathError
+	if err == nil || errors.As(err, new(*space.Error)) || errors.As(err, &path) {
+		return err
+	}
+	return &fs.PathError{Op: "unpack", Path: name, Err: err}
 }
 
 // parents makes the directories that an entry is in, as far as the archive hasn't.
@@ -51,11 +60,34 @@ func (u *unpacker) parents(dir string) error {
 	if dir == "." || dir == u.parent {
 		return nil
 	}
-	if err := u.root.MkdirAll(dir, 0o755); err != nil {
-		return err
+	for at := 0; at < len(dir); {
+		end := len(dir)
+		if n := strings.IndexByte(dir[at:], '/'); n >= 0 {
+			end = at + n
+		}
+		if err := u.parentOf(dir[:end]); err != nil {
+			return err
+		}
+		at = end + 1
 	}
 	u.parent = dir
 	return nil
+}
+
+// parentOf makes one directory that entries are in; what's there already may be a link to one.
+func (u *unpacker) parentOf(dir string) error {
+	err := u.root.Mkdir(dir, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		info, serr := u.root.Stat(dir)
+		if serr == nil && !info.IsDir() {
+			serr = &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
+		}
+		return serr
+	}
+	if err == nil && u.owner != nil {
+		err = u.root.Lchown(dir, u.owner.UID, u.owner.GID)
+	}
+	return err
 }
 
 func (u *unpacker) directory(name string, h *tar.Header) error {
@@ -88,6 +120,9 @@ func (u *unpacker) file(name string, h *tar.Header, contents io.Reader) error {
 	}
 	defer f.Close()
 	if err := u.copy(f, name, contents); err != nil {
+		return err
+	}
+	if err := u.give(f); err != nil {
 		return err
 	}
 	if err := unix.Fchmod(int(f.Fd()), uint32(h.Mode)&modeBits); err != nil {
@@ -134,6 +169,11 @@ func (u *unpacker) symlink(name string, h *tar.Header) error {
 	}
 	if err := u.root.Symlink(h.Linkname, name); err != nil {
 		return err
+	}
+	if u.owner != nil {
+		if err := u.root.Lchown(name, u.owner.UID, u.owner.GID); err != nil {
+			return err
+		}
 	}
 	return u.linkTime(name, h.ModTime)
 }

@@ -40,10 +40,14 @@ type directory struct {
 	old   bool // it was there before, and may be another's
 }
 
+// Owner is whom what is unpacked belongs to. Giving files away takes root.
+type Owner struct{ UID, GID int }
+
 // unpacker unpacks one archive.
 type unpacker struct {
 	ctx     context.Context
 	root    *os.Root
+	owner   *Owner  // nil: the user who unpacks
 	sent    counter // the archive
 	result  Result
 	entries uint64 // how many there may be
@@ -66,14 +70,16 @@ func (c *counter) Read(b []byte) (int, error) {
 }
 
 // Unpack unpacks a tar into a directory, over what is there: a file or link is replaced, a directory stays, with the mode and time of the archive's. What
-// was unpacked before an error stays. An error that the archive causes is an invalid_request or too_large that names the entry.
-func Unpack(ctx context.Context, root *os.Root, r io.Reader) (Result, error) {
+// was unpacked before an error stays. All that the archive names belongs to the owner then, directories that were there too; nil leaves it to the user who
+// unpacks. An error that the archive causes is an invalid_request or too_large that names the entry.
+func Unpack(ctx context.Context, root *os.Root, r io.Reader, owner *Owner) (Result, error) {
 	u := newUnpacker(ctx, root, r)
+	u.owner = owner
 	err := u.all()
 	if err == nil {
 		err = u.finish()
 	}
-	return u.result, err
+	return u.result, failure.Of("unpack", root.Name(), err)
 }
 
 func newUnpacker(ctx context.Context, root *os.Root, r io.Reader) *unpacker {
@@ -119,7 +125,7 @@ func refuse(format string, args ...any) error { return space.FieldErrorf("archiv
 func (u *unpacker) finish() error {
 	for i := len(u.dirs) - 1; i >= 0; i-- {
 		if err := u.finishDirectory(u.dirs[i]); err != nil {
-			return failure.Of("unpack", u.dirs[i].name, err)
+			return of(u.dirs[i].name, err)
 		}
 	}
 	return nil
@@ -134,6 +140,9 @@ func (u *unpacker) finishDirectory(d directory) error {
 		return err
 	}
 	defer f.Close()
+	if err := u.give(f); err != nil {
+		return err
+	}
 	if err := setTime(int(f.Fd()), "", d.mtime, unix.AT_EMPTY_PATH); err != nil {
 		return err
 	}
@@ -142,6 +151,14 @@ func (u *unpacker) finishDirectory(d directory) error {
 		return nil
 	}
 	return err
+}
+
+// give gives a file or directory to the owner. It comes before the mode: giving a file away takes its setuid bit.
+func (u *unpacker) give(f *os.File) error {
+	if u.owner == nil {
+		return nil
+	}
+	return f.Chown(u.owner.UID, u.owner.GID)
 }
 
 // setTime sets when something was modified, and read.

@@ -48,7 +48,15 @@ func (c *call) writeArchive(a *sandboxv1.WriteArchive) error {
 	if err != nil {
 		return err
 	}
-	if _, err := makeAll(p); err != nil {
+	owner, err := c.owner(a.GetOwner(), a.GetGroup())
+	if err != nil {
+		return err
+	}
+	made, err := makeAll(p)
+	if err == nil {
+		err = owner.give(made)
+	}
+	if err != nil {
 		return failure.Of("make the directory", p, err)
 	}
 	root, err := os.OpenRoot(p)
@@ -57,7 +65,7 @@ func (c *call) writeArchive(a *sandboxv1.WriteArchive) error {
 	}
 	defer root.Close()
 	upload := &reader{c: c}
-	result, err := archive.Unpack(c.ctx, root, upload)
+	result, err := archive.Unpack(c.ctx, root, upload, (*archive.Owner)(owner))
 	if err != nil {
 		return failure.Of("unpack into", p, err)
 	}

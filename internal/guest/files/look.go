@@ -35,7 +35,14 @@ func (c *call) makeDirectory(a *sandboxv1.MakeDirectory) error {
 	if err := checkMode(a.Mode); err != nil {
 		return err
 	}
+	owner, err := c.owner(a.GetOwner(), a.GetGroup())
+	if err != nil {
+		return err
+	}
 	made, err := makeAll(p)
+	if err == nil {
+		err = owner.give(made)
+	}
 	if err != nil {
 		return failure.Of("make the directory", p, err)
 	}

@@ -18,7 +18,7 @@ func executionReport(r execution.Report) *controlv1.ExecutionReport {
 
 func templateReport(r template.Report) *controlv1.TemplateReport {
 	out := &controlv1.TemplateReport{
-		Template: r.Template, State: r.State, Error: peer.ErrorMessage(r.Err), Progress: r.Progress, FailedStep: uint32(r.FailedStep),
+		Template: r.Template, State: r.State, Error: peer.ErrorMessage(r.Err), Progress: r.Progress, FailedStep: int32(r.FailedStep),
 	}
 	for _, l := range r.Log {
 		out.Log = append(out.Log, &controlv1.LogLine{Number: l.Number, At: timestamppb.New(l.At), Step: uint32(l.Step), Text: l.Text})

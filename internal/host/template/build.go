@@ -24,8 +24,17 @@ type builder struct {
 	now       func(progress string) // what it does right now
 	step      int                   // where it is
 
-	state  Defaults // of the sessions that come next
-	config *image.Config
+	state    Defaults  // of the sessions that come next
+	workdirs []workdir // that have to be there when the next machine runs something
+	config   *image.Config
+}
+
+// set sets what the sessions have that come next.
+func (b *builder) set(d Defaults, field string) {
+	b.state = b.state.with(d)
+	if d.Workdir != "" {
+		b.workdirs = append(b.workdirs, workdir{path: d.Workdir, user: b.state.User, step: b.step, field: field})
+	}
 }
 
 // said says what the build does now, to whoever asks and in the log.
@@ -49,7 +58,7 @@ func (b *builder) build(ctx context.Context) (*base, error) {
 
 // again makes a new snapshot of a template's disk.
 func (b *builder) again(ctx context.Context, from *base) (*base, error) {
-	b.state, b.config = from.m.Defaults, from.m.Image
+	b.state, b.config, b.step = from.m.Defaults, from.m.Image, len(b.order.Steps)+1
 	return b.make(ctx, func() error { return b.cfg.Clone(from.file(diskName), b.disk(), 0) })
 }
 
@@ -69,7 +78,6 @@ func (b *builder) make(ctx context.Context, getDisk func() error) (_ *base, err 
 	if err := getDisk(); err != nil {
 		return nil, err
 	}
-	b.step = len(b.order.Steps) + 1
 	if err := b.grow(); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package template
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,22 +37,12 @@ func (b *builder) copyInto(ctx context.Context, l *link.Link, c Copy) error {
 		return &space.Error{Code: space.CodeInvalid, Message: "the upload: " + err.Error(), Err: err}
 	}
 	defer plain.Close()
-	user, group, _ := strings.Cut(c.Owner, ":")
-	made, err := makeFor(ctx, l, c.To, user)
-	if err != nil {
-		return err
-	}
-	if err := b.unpack(ctx, l, c.To, cmp.Or(user, root), plain); err != nil || group == "" {
-		return err
-	}
-	if !made {
-		return space.Errorf(space.CodeInvalid, "a group can be given for a new directory only, and %s is there", space.Clip(c.To))
-	}
-	return change(ctx, l, &sandboxv1.Change{Path: c.To, Group: group, Recursive: true})
+	owner, group, _ := strings.Cut(cmp.Or(c.Owner, root), ":")
+	return b.unpack(ctx, l, &sandboxv1.WriteArchive{Path: c.To, Owner: owner, Group: group}, plain)
 }
 
-func (b *builder) unpack(ctx context.Context, l *link.Link, to, user string, archive io.Reader) error {
-	a := &sandboxv1.Action{User: user, Action: &sandboxv1.Action_WriteArchive{WriteArchive: &sandboxv1.WriteArchive{Path: to}}}
+func (b *builder) unpack(ctx context.Context, l *link.Link, w *sandboxv1.WriteArchive, archive io.Reader) error {
+	a := &sandboxv1.Action{User: root, Action: &sandboxv1.Action_WriteArchive{WriteArchive: w}}
 	c := &caller{upload: archive}
 	if err := files.Relay(ctx, l, a, c); err != nil {
 		return err
@@ -60,21 +51,38 @@ func (b *builder) unpack(ctx context.Context, l *link.Link, to, user string, arc
 	return nil
 }
 
-// makeFor makes a directory that belongs to a user, whoever the one above belongs to. One that's there stays as it is.
-func makeFor(ctx context.Context, l *link.Link, path, user string) (made bool, err error) {
-	err = ask(ctx, l, &sandboxv1.Action{User: root, Action: &sandboxv1.Action_Stat{Stat: &sandboxv1.Stat{Path: path}}})
-	if err == nil || space.CodeOf(err) != space.CodeNotFound {
-		return false, err
-	}
-	err = ask(ctx, l, &sandboxv1.Action{User: root, Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{Path: path}}})
-	if err != nil || user == "" {
-		return true, err
-	}
-	return true, change(ctx, l, &sandboxv1.Change{Path: path, Owner: user})
+// workdir is a directory that sessions begin in, which is made if it's missing.
+type workdir struct {
+	path, user string
+	step       int // that says so
+	field      string
 }
 
-func change(ctx context.Context, l *link.Link, c *sandboxv1.Change) error {
-	return ask(ctx, l, &sandboxv1.Action{User: root, Action: &sandboxv1.Action_Change{Change: c}})
+// makeWorkdirs makes the working directories that have been set since a machine ran last, each for the user that was set by then.
+func (b *builder) makeWorkdirs(ctx context.Context, l *link.Link) error {
+	for _, d := range b.workdirs {
+		if err := d.make(ctx, l); err != nil {
+			return at(d.step, d.blame(err))
+		}
+	}
+	b.workdirs = nil
+	return nil
+}
+
+// make makes the directory for its user, with those above it that are missing. One that's there stays as it is.
+func (d workdir) make(ctx context.Context, l *link.Link) error {
+	user, group, _ := strings.Cut(d.user, ":") // as an image may say it
+	return ask(ctx, l, &sandboxv1.Action{User: root, Action: &sandboxv1.Action_MakeDirectory{MakeDirectory: &sandboxv1.MakeDirectory{
+		Path: d.path, Owner: cmp.Or(user, root), Group: group,
+	}}})
+}
+
+func (d workdir) blame(err error) error {
+	var e *space.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &space.Error{Code: e.Code, Field: d.field, Message: "the working directory: " + e.Message, Err: err}
 }
 
 func ask(ctx context.Context, l *link.Link, a *sandboxv1.Action) error {

@@ -26,6 +26,9 @@ func at(step int, err error) error {
 	return &stepError{step: step, err: err}
 }
 
+// AfterSteps stands for the number of a step in a failure of what comes after the last one: the start command, the ready check, the snapshot.
+const AfterSteps = -1
+
 // stepOf is where a build failed.
 func stepOf(err error) int {
 	var e *stepError
@@ -33,6 +36,14 @@ func stepOf(err error) int {
 		return e.step
 	}
 	return 0
+}
+
+// failedStep is the step of an order that a build failed in.
+func (o Order) failedStep(err error) int {
+	if n := stepOf(err); n <= len(o.Steps) {
+		return n
+	}
+	return AfterSteps
 }
 
 // failure is what a user is told of a failed build.

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
 func TestWhatAUserIsToldOfAFailedBuild(t *testing.T) {
@@ -20,6 +22,32 @@ func TestWhatAUserIsToldOfAFailedBuild(t *testing.T) {
 		e := failure(err)
 		if e.Code != code || strings.Contains(e.Message, path) || e.Message == "" {
 			t.Errorf("%v: %s %q, want %s without the path", err, e.Code, e.Message, code)
+		}
+	}
+}
+
+// TestNotReadyNamesTheCheck has all ends of a ready check's last try.
+func TestNotReadyNamesTheCheck(t *testing.T) {
+	for want, x := range map[string]struct {
+		err  error
+		exit *sessionv1.Exit
+		last []string
+	}{
+		"it ended with status 7; it printed last: no\nyet":                 {exit: &sessionv1.Exit{Code: 7}, last: []string{"no", "yet"}},
+		"it was ended by SIGKILL":                                          {exit: &sessionv1.Exit{Signal: 9, SignalName: "SIGKILL"}},
+		"it couldn't be started: user \"x\": not in /etc/passwd":           {exit: &sessionv1.Exit{Error: "user \"x\": not in /etc/passwd"}},
+		"it was still running when the time was over; it printed last: hm": {err: context.DeadlineExceeded, last: []string{"hm"}},
+		"the command was lost":                                             {err: space.Errorf(space.CodeGuest, "the command was lost")},
+	} {
+		err := (&builder{order: Order{Ready: "curl localhost"}}).notReady(x.err, x.exit, x.last)
+		want = `the ready check "curl localhost" didn't succeed within 5m0s: ` + want
+		if e := failure(at(1, err)); e.Message != want || e.Field != "ready_check" || e.Code != space.CodeTimeout {
+			t.Errorf("%+v, want %s", e, want)
+		}
+	}
+	for step, want := range map[int]int{0: 0, 1: 1, 2: 2, 3: AfterSteps} {
+		if got := (Order{Steps: make([]Step, 2)}).failedStep(at(step, errTooLong)); got != want {
+			t.Errorf("step %d is told as %d", step, got)
 		}
 	}
 }

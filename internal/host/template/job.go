@@ -81,9 +81,9 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 		slog.Error("a template could not be made anew; it stays as it was", "template", e.Template, "err", err)
 		kept = true
 	case s.ctx.Err() == nil && !e.removing:
-		why := failure(err)
-		e.State, e.Err, e.FailedStep = Failed, why, stepOf(at(b.step, err))
-		e.log.add(e.FailedStep, "the build failed: "+why.Message)
+		why, where := failure(err), at(b.step, err)
+		e.State, e.Err, e.FailedStep = Failed, why, b.order.failedStep(where)
+		e.log.add(stepOf(where), "the build failed: "+why.Message)
 		slog.Error("a template could not be built", "template", e.Template, "err", err)
 	}
 	s.mu.Unlock()

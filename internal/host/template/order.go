@@ -47,7 +47,7 @@ type Step struct {
 type Copy struct {
 	Upload string `json:"upload"`
 	To     string `json:"to"`              // a directory, made if need be
-	Owner  string `json:"owner,omitempty"` // USER or USER:GROUP of what's new; empty: root
+	Owner  string `json:"owner,omitempty"` // USER or USER:GROUP of what's made and what's in the archive; empty: root
 }
 
 // Defaults are what sessions have that don't say otherwise.

@@ -31,7 +31,7 @@ func (b *builder) plan(ctx context.Context) ([]planned, error) {
 	return all, nil
 }
 
-// stepKey is the key of what comes after a layer and a step. What a command sees beside the disk is the kernel with the guest in it.
+// stepKey is the key of what comes after a layer and a step. What runs and unpacks beside the disk is the kernel with the guest in it.
 func (b *builder) stepKey(before string, s Step) (string, error) {
 	switch {
 	case s.Run != "":
@@ -42,7 +42,7 @@ func (b *builder) stepKey(before string, s Step) (string, error) {
 			return "", err
 		}
 		done()
-		return chain(before, "copy", f.SHA256, s.Copy.To, s.Copy.Owner), nil
+		return chain(before, "copy", f.SHA256, s.Copy.To, s.Copy.Owner, b.cfg.Kernel.Digest), nil
 	}
 	return chain(before, "set", s.Set), nil
 }
@@ -63,7 +63,8 @@ func (b *builder) follow(ctx context.Context, plan []planned) error {
 			b.state = defaultsOf(b.config).with(b.state) // a base template's are there already
 		}
 	}
-	b.state = b.state.with(b.order.Defaults)
+	b.step = len(b.order.Steps) + 1
+	b.set(b.order.Defaults, "workdir")
 	return nil
 }
 
@@ -90,8 +91,11 @@ func (b *builder) do(ctx context.Context, p planned, cached bool) error {
 	case p.number == 0:
 		b.said("the source is as it was; its disk is kept")
 		return nil
-	case p.step.Set != nil:
+	case p.step.Set != nil && cached: // its directory is on the disk that is kept
 		b.state = b.state.with(*p.step.Set)
+		return nil
+	case p.step.Set != nil:
+		b.set(*p.step.Set, fmt.Sprintf("steps[%d].workdir", p.number-1))
 		return nil
 	case cached:
 		b.said(fmt.Sprintf("step %d is as it was; its disk is kept", p.number))

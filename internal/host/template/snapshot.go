@@ -16,6 +16,9 @@ import (
 func (b *builder) snapshot(ctx context.Context) (*base, error) {
 	var vm vmm.Manifest
 	err := b.inMachine(ctx, filepath.Join(b.dir, memoryName), func(ctx context.Context, g guest) (err error) {
+		if err := b.makeWorkdirs(ctx, g.link); err != nil {
+			return err
+		}
 		if err := b.warm(ctx, g.sessions); err != nil {
 			return err
 		}

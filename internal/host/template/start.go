@@ -64,12 +64,12 @@ func (b *builder) startCommand(ctx context.Context, kept *session.Set) error {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	err = exitError(exit, tail)
-	var e *space.Error
-	if errors.As(err, &e) {
-		e.Field = "start_command"
+	if err := exitError(exit, tail); err != nil {
+		return &space.Error{
+			Code: space.CodeGuest, Field: "start_command", Message: fmt.Sprintf("the start command %q failed: %s", firstLine(b.order.Start), messageOf(err)),
+		}
 	}
-	return err
+	return nil
 }
 
 // awaitReady tries the check until it succeeds, or the start command fails. Without a check the command gets a moment to fail.
@@ -91,8 +91,7 @@ func (b *builder) awaitReady(ctx context.Context, sessions *session.Set, ended <
 			return context.Cause(ctx)
 		}
 		if time.Now().After(limit) {
-			return &space.Error{Code: space.CodeTimeout, Field: "ready_check", Message: fmt.Sprintf(
-				"it didn't succeed within %s: %v", readyTimeout, errors.Join(err, exitError(exit, last)))}
+			return b.notReady(err, exit, last)
 		}
 		select {
 		case err := <-ended:
@@ -106,6 +105,28 @@ func (b *builder) awaitReady(ctx context.Context, sessions *session.Set, ended <
 			return err
 		}
 	}
+}
+
+// notReady says how a check went the last time it was tried: how the command ended and what it printed last, or that it was still running.
+func (b *builder) notReady(err error, exit *sessionv1.Exit, last []string) error {
+	how := exitError(exit, last)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		how = withTail("it was still running when the time was over", last)
+	case err != nil:
+		how = err
+	}
+	return &space.Error{Code: space.CodeTimeout, Field: "ready_check", Message: fmt.Sprintf(
+		"the ready check %q didn't succeed within %s: %s", firstLine(b.order.Ready), readyTimeout, messageOf(how)), Err: err}
+}
+
+// messageOf is an error's text without its code and field, which whoever says more has.
+func messageOf(err error) string {
+	var e *space.Error
+	if errors.As(err, &e) {
+		return e.Message
+	}
+	return err.Error()
 }
 
 func (b *builder) checkReady(ctx context.Context, sessions *session.Set, limit time.Time) (last []string, exit *sessionv1.Exit, err error) {

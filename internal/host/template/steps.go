@@ -20,6 +20,9 @@ const maxTail = 10
 // runStep runs or copies in a machine of its own.
 func (b *builder) runStep(ctx context.Context, p planned) error {
 	err := b.inMachine(ctx, "", func(ctx context.Context, g guest) error {
+		if err := b.makeWorkdirs(ctx, g.link); err != nil {
+			return err
+		}
 		var err error
 		if p.step.Copy != nil {
 			err = b.copyInto(ctx, g.link, *p.step.Copy)
@@ -78,19 +81,23 @@ func (b *builder) command(ctx context.Context, sessions *session.Set, command st
 
 // exitError is nil if a command has succeeded.
 func exitError(exit *sessionv1.Exit, tail []string) error {
-	said := ""
-	if len(tail) > 0 {
-		said = "; it printed last: " + strings.Join(tail, "\n")
-	}
 	switch {
 	case exit.GetError() != "":
 		return space.Errorf(space.CodeGuest, "it couldn't be started: %s", exit.GetError())
 	case exit.GetSignal() != 0:
-		return space.Errorf(space.CodeGuest, "it was ended by %s%s", exit.GetSignalName(), said)
+		return withTail("it was ended by "+exit.GetSignalName(), tail)
 	case exit.GetCode() != 0:
-		return space.Errorf(space.CodeGuest, "it ended with status %d%s", exit.GetCode(), said)
+		return withTail(fmt.Sprintf("it ended with status %d", exit.GetCode()), tail)
 	}
 	return nil
+}
+
+// withTail is an error that repeats what a command printed last.
+func withTail(what string, tail []string) error {
+	if len(tail) > 0 {
+		what += "; it printed last: " + strings.Join(tail, "\n")
+	}
+	return space.Errorf(space.CodeGuest, "%s", what)
 }
 
 // follow runs a session to its end.

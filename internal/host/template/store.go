@@ -63,7 +63,7 @@ type Report struct {
 	Template   string
 	State      string
 	Err        error       // a *space.Error, with Failed
-	FailedStep int         // with Failed: from 1; 0 for the source; one more than there are steps for what comes after them
+	FailedStep int         // with Failed: from 1; 0 for the source, AfterSteps for what comes after the last one
 	Size       rootfs.Size // with Ready
 	Progress   string      // with Building
 	Digest     string      // of the manifest, with Ready
@@ -71,7 +71,7 @@ type Report struct {
 	Log        []Line      // that the control plane doesn't have, as many as a report takes
 }
 
-// Ensure begins a build unless the template is there or being built, and returns at once.
+// Ensure begins a build unless the template is there or being built, and returns at once. A full queue is unavailable: whoever orders builds tries again.
 func (s *Store) Ensure(o Order) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -118,9 +118,9 @@ func (s *Store) admit(project string, known bool) error {
 	case !known && len(s.templates) >= maxTemplates:
 		return space.Errorf(space.CodeCapacity, "the node has %d templates, which is its limit", maxTemplates)
 	case own >= maxOwnQueue:
-		return space.Errorf(space.CodeCapacity, "%d templates of the project are being built or wait for it, which is the limit: try again when one is ready", maxOwnQueue)
+		return space.Errorf(space.CodeUnavailable, "%d templates of the project are being built or wait for it, which is the limit: try again when one is ready", maxOwnQueue)
 	case queue >= maxQueue:
-		return space.Errorf(space.CodeCapacity, "%d templates are being built or wait for it, which is the limit", maxQueue)
+		return space.Errorf(space.CodeUnavailable, "%d templates are being built or wait for it, which is the limit", maxQueue)
 	}
 	return nil
 }

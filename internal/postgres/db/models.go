@@ -96,6 +96,7 @@ type Operation struct {
 	EndedAt      *time.Time
 	Request      *string
 	Traceparent  *string
+	ErrorField   *string
 }
 
 type Org struct {
@@ -115,6 +116,11 @@ type Project struct {
 	QuotaDiskBytes   *int64
 	EventsPruned     int64
 	DeletedAt        *time.Time
+}
+
+type ProjectTemplate struct {
+	Project  string
+	Template string
 }
 
 type ProjectUsage struct {
@@ -190,6 +196,7 @@ type Template struct {
 	Recipe             *string
 	BuildSealed        []byte
 	RegistryAuthSealed []byte
+	Shared             bool
 }
 
 type TemplateAlias struct {
@@ -235,6 +242,7 @@ type TemplateStatus struct {
 	Workdir      string
 	ReadyAt      *time.Time
 	EnvSealed    []byte
+	ErrorField   *string
 }
 
 type TemplateTag struct {

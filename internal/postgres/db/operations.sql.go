@@ -49,14 +49,15 @@ func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperati
 }
 
 const endTemplateOperation = `-- name: EndTemplateOperation :many
-UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
-WHERE template = $4::text AND status = 'running' RETURNING id
+UPDATE operations SET status = $1, error_code = $2, error_message = $3, error_field = $4, ended_at = now()
+WHERE template = $5::text AND status = 'running' RETURNING id
 `
 
 type EndTemplateOperationParams struct {
 	Status       string
 	ErrorCode    *string
 	ErrorMessage *string
+	ErrorField   *string
 	Template     string
 }
 
@@ -65,6 +66,7 @@ func (q *Queries) EndTemplateOperation(ctx context.Context, arg EndTemplateOpera
 		arg.Status,
 		arg.ErrorCode,
 		arg.ErrorMessage,
+		arg.ErrorField,
 		arg.Template,
 	)
 	if err != nil {
@@ -162,7 +164,7 @@ func (q *Queries) InsertTemplateOperation(ctx context.Context, arg InsertTemplat
 }
 
 const operation = `-- name: Operation :one
-SELECT id, project, kind, status, sandbox, template, error_code, error_message, created_at, ended_at
+SELECT id, project, kind, status, sandbox, template, error_code, error_message, error_field, request, created_at, ended_at
 FROM operations WHERE project = $1 AND id = $2
 `
 
@@ -180,6 +182,8 @@ type OperationRow struct {
 	Template     *string
 	ErrorCode    *string
 	ErrorMessage *string
+	ErrorField   *string
+	Request      *string
 	CreatedAt    time.Time
 	EndedAt      *time.Time
 }
@@ -196,6 +200,8 @@ func (q *Queries) Operation(ctx context.Context, arg OperationParams) (Operation
 		&i.Template,
 		&i.ErrorCode,
 		&i.ErrorMessage,
+		&i.ErrorField,
+		&i.Request,
 		&i.CreatedAt,
 		&i.EndedAt,
 	)

@@ -11,6 +11,39 @@ import (
 	"time"
 )
 
+const oldFailedTemplates = `-- name: OldFailedTemplates :many
+SELECT t.id FROM templates t JOIN template_status st ON st.template = t.id
+WHERE st.state = 'failed' AND st.ready_at IS NULL AND st.observed_at < now() - $1::interval AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id AND s.desired <> 'deleted')
+LIMIT $2 FOR UPDATE OF t SKIP LOCKED
+`
+
+type OldFailedTemplatesParams struct {
+	Kept    time.Duration
+	MaxRows int32
+}
+
+// Those whose build failed, that were never ready and that nothing is made from.
+func (q *Queries) OldFailedTemplates(ctx context.Context, arg OldFailedTemplatesParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, oldFailedTemplates, arg.Kept, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const pruneAttachments = `-- name: PruneAttachments :execrows
 DELETE FROM attachments WHERE token_hash IN (
     SELECT a.token_hash FROM attachments a WHERE a.expires_at < now() - $1::interval AND a.issued_by IS NULL LIMIT $2

@@ -70,15 +70,15 @@ func (q *Queries) NodeTemplates(ctx context.Context, node string) ([]NodeTemplat
 }
 
 const observeTemplate = `-- name: ObserveTemplate :many
-INSERT INTO template_status (template, state, vcpus, memory_bytes, disk_bytes, digest, progress, error_code, error_message, failed_step,
+INSERT INTO template_status (template, state, vcpus, memory_bytes, disk_bytes, digest, progress, error_code, error_message, error_field, failed_step,
     env_sealed, run_as, workdir, ready_at)
 SELECT t.id, $1::text, $2::integer, $3::bigint, $4::bigint, $5::text, $6::text,
-    $7::text, $8::text, $9::integer, $10::bytea, $11::text, $12::text,
+    $7::text, $8::text, $9::text, $10::integer, $11::bytea, $12::text, $13::text,
     CASE WHEN $1::text = 'ready' THEN now() END
-FROM templates t WHERE t.id = $13 AND t.deleted_at IS NULL AND t.superseded_at IS NULL
+FROM templates t WHERE t.id = $14 AND t.deleted_at IS NULL AND t.superseded_at IS NULL
 ON CONFLICT (template) DO UPDATE SET state = excluded.state, vcpus = excluded.vcpus, memory_bytes = excluded.memory_bytes,
     disk_bytes = excluded.disk_bytes, digest = excluded.digest, progress = excluded.progress, error_code = excluded.error_code,
-    error_message = excluded.error_message, failed_step = excluded.failed_step, observed_at = now(),
+    error_message = excluded.error_message, error_field = excluded.error_field, failed_step = excluded.failed_step, observed_at = now(),
     env_sealed = CASE excluded.state WHEN 'ready' THEN excluded.env_sealed ELSE template_status.env_sealed END,
     run_as = CASE excluded.state WHEN 'ready' THEN excluded.run_as ELSE template_status.run_as END,
     workdir = CASE excluded.state WHEN 'ready' THEN excluded.workdir ELSE template_status.workdir END,
@@ -96,6 +96,7 @@ type ObserveTemplateParams struct {
 	Progress     string
 	ErrorCode    *string
 	ErrorMessage *string
+	ErrorField   *string
 	FailedStep   int32
 	EnvSealed    []byte
 	RunAs        string
@@ -114,6 +115,7 @@ func (q *Queries) ObserveTemplate(ctx context.Context, arg ObserveTemplateParams
 		arg.Progress,
 		arg.ErrorCode,
 		arg.ErrorMessage,
+		arg.ErrorField,
 		arg.FailedStep,
 		arg.EnvSealed,
 		arg.RunAs,

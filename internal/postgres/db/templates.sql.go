@@ -377,6 +377,18 @@ func (q *Queries) SetTag(ctx context.Context, arg SetTagParams) error {
 	return err
 }
 
+const shareTemplate = `-- name: ShareTemplate :exec
+UPDATE templates t SET shared = true FROM projects p
+WHERE t.id = $1 AND NOT t.shared AND p.id = t.project
+    AND p.id = (SELECT o.id FROM projects o WHERE o.org = p.org AND o.deleted_at IS NULL ORDER BY o.created_at, o.id LIMIT 1)
+`
+
+// If its project is its organisation's first one, which is the platform's own.
+func (q *Queries) ShareTemplate(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, shareTemplate, id)
+	return err
+}
+
 const supersedeFailed = `-- name: SupersedeFailed :many
 UPDATE templates t SET superseded_at = now() FROM template_status st
 WHERE st.template = t.id AND st.state = 'failed' AND t.project = $1 AND t.name = $2 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
@@ -439,18 +451,22 @@ func (q *Queries) TakeTags(ctx context.Context, template string) error {
 }
 
 const template = `-- name: Template :one
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,
+    (SELECT op.request FROM operations op WHERE op.template = t.id ORDER BY op.created_at DESC, op.id DESC LIMIT 1) AS request
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = $1 AND t.deleted_at IS NULL AND t.id = CASE
+WHERE t.deleted_at IS NULL AND EXISTS (SELECT 1 FROM project_templates v WHERE v.project = $1 AND v.template = t.id) AND t.id = CASE
     WHEN $2::text <> '' THEN $2::text
-    WHEN $3::text = '' THEN (SELECT n.template FROM template_names n WHERE n.project = $1 AND n.name = coalesce(
-        (SELECT a.name FROM template_aliases a WHERE a.project = $1 AND a.alias = $4::text), $4::text))
+    WHEN $3::text = '' THEN coalesce(
+        (SELECT n.template FROM template_names n WHERE n.project = $1 AND n.name = coalesce(
+            (SELECT a.name FROM template_aliases a WHERE a.project = $1 AND a.alias = $4::text), $4::text)),
+        (SELECT n.template FROM template_names n JOIN project_templates v ON v.template = n.template AND v.project = $1
+            WHERE n.name = $4::text AND n.project <> $1))
     ELSE (SELECT g.template FROM template_tags g WHERE g.project = $1 AND g.tag = $3::text AND g.name = coalesce(
         (SELECT a.name FROM template_aliases a WHERE a.project = $1 AND a.alias = $4::text), $4::text))
     END
@@ -472,6 +488,7 @@ type TemplateRow struct {
 	MemoryBytes       int64
 	DiskBytes         int64
 	Source            string
+	Shared            bool
 	CreatedAt         time.Time
 	Tags              []string
 	Aliases           []string
@@ -484,13 +501,15 @@ type TemplateRow struct {
 	Progress          *string
 	ErrorCode         *string
 	ErrorMessage      *string
+	ErrorField        *string
 	FailedStep        *int32
 	EnvSealed         []byte
 	RunAs             *string
 	Workdir           *string
+	Request           *string
 }
 
-// By id; else by name, else by name and tag. An alias stands for its name.
+// By id; else by name, else by name and tag. An alias stands for its name. A name that means nothing in the project means what is shared under it.
 func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow, error) {
 	row := q.db.QueryRow(ctx, template,
 		arg.Project,
@@ -508,6 +527,7 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 		&i.MemoryBytes,
 		&i.DiskBytes,
 		&i.Source,
+		&i.Shared,
 		&i.CreatedAt,
 		&i.Tags,
 		&i.Aliases,
@@ -520,10 +540,12 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 		&i.Progress,
 		&i.ErrorCode,
 		&i.ErrorMessage,
+		&i.ErrorField,
 		&i.FailedStep,
 		&i.EnvSealed,
 		&i.RunAs,
 		&i.Workdir,
+		&i.Request,
 	)
 	return i, err
 }
@@ -577,15 +599,16 @@ func (q *Queries) TemplateUsers(ctx context.Context, template string) (TemplateU
 }
 
 const templates = `-- name: Templates :many
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,
+    (SELECT op.request FROM operations op WHERE op.template = t.id ORDER BY op.created_at DESC, op.id DESC LIMIT 1) AS request
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = $1 AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+WHERE t.id IN (SELECT v.template FROM project_templates v WHERE v.project = $1) AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND ($2::timestamptz IS NULL OR (t.created_at, t.id) < ($2::timestamptz, $3::text))
 ORDER BY t.created_at DESC, t.id DESC
 LIMIT $4
@@ -607,6 +630,7 @@ type TemplatesRow struct {
 	MemoryBytes       int64
 	DiskBytes         int64
 	Source            string
+	Shared            bool
 	CreatedAt         time.Time
 	Tags              []string
 	Aliases           []string
@@ -619,13 +643,15 @@ type TemplatesRow struct {
 	Progress          *string
 	ErrorCode         *string
 	ErrorMessage      *string
+	ErrorField        *string
 	FailedStep        *int32
 	EnvSealed         []byte
 	RunAs             *string
 	Workdir           *string
+	Request           *string
 }
 
-// Newest first, without those that are deleted or replaced.
+// Newest first, without those that are deleted or replaced; with what is shared.
 func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]TemplatesRow, error) {
 	rows, err := q.db.Query(ctx, templates,
 		arg.Project,
@@ -649,6 +675,7 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 			&i.MemoryBytes,
 			&i.DiskBytes,
 			&i.Source,
+			&i.Shared,
 			&i.CreatedAt,
 			&i.Tags,
 			&i.Aliases,
@@ -661,10 +688,12 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 			&i.Progress,
 			&i.ErrorCode,
 			&i.ErrorMessage,
+			&i.ErrorField,
 			&i.FailedStep,
 			&i.EnvSealed,
 			&i.RunAs,
 			&i.Workdir,
+			&i.Request,
 		); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,19 @@ import (
 	"time"
 )
 
+const countForeignSandboxes = `-- name: CountForeignSandboxes :one
+WITH held AS (SELECT id FROM templates WHERE project = $1 AND shared AND deleted_at IS NULL FOR UPDATE)
+SELECT count(*) FROM sandboxes s WHERE s.template IN (SELECT id FROM held) AND s.project <> $1 AND s.desired <> 'deleted'
+`
+
+// Of other projects, made from this one's templates. The project's templates are held until the transaction ends, so that no other begins.
+func (q *Queries) CountForeignSandboxes(ctx context.Context, project string) (int64, error) {
+	row := q.db.QueryRow(ctx, countForeignSandboxes, project)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const countProjects = `-- name: CountProjects :one
 SELECT count(*) FROM projects WHERE org = $1 AND deleted_at IS NULL
 `

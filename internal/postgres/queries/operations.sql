@@ -7,7 +7,7 @@ INSERT INTO operations (id, project, kind, status, template, request, traceparen
 VALUES (@id, @project, 'build_template', 'running', @template::text, sqlc.narg('request'), sqlc.narg('traceparent'));
 
 -- name: Operation :one
-SELECT id, project, kind, status, sandbox, template, error_code, error_message, created_at, ended_at
+SELECT id, project, kind, status, sandbox, template, error_code, error_message, error_field, request, created_at, ended_at
 FROM operations WHERE project = @project AND id = @id;
 
 -- name: RunningSandboxOperation :many
@@ -32,5 +32,5 @@ UPDATE operations SET status = @status, error_code = @error_code, error_message 
 WHERE sandbox = @sandbox::text AND status = 'running' RETURNING id;
 
 -- name: EndTemplateOperation :many
-UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
+UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, error_field = @error_field, ended_at = now()
 WHERE template = @template::text AND status = 'running' RETURNING id;

@@ -13,6 +13,13 @@ DELETE FROM attachments WHERE token_hash IN (
 -- Its executions, sessions and operations go with it.
 DELETE FROM sandboxes WHERE id IN (SELECT s.id FROM sandboxes s WHERE s.deleted_at < now() - @kept::interval LIMIT @max_rows);
 
+-- name: OldFailedTemplates :many
+-- Those whose build failed, that were never ready and that nothing is made from.
+SELECT t.id FROM templates t JOIN template_status st ON st.template = t.id
+WHERE st.state = 'failed' AND st.ready_at IS NULL AND st.observed_at < now() - @kept::interval AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id AND s.desired <> 'deleted')
+LIMIT @max_rows FOR UPDATE OF t SKIP LOCKED;
+
 -- name: PruneTemplates :execrows
 -- Those that were deleted, or replaced after they failed, and that no sandbox's record names; all that belongs to them goes with them.
 DELETE FROM templates WHERE id IN (

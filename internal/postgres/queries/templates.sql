@@ -27,6 +27,12 @@ RETURNING t.id;
 INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags)
 VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build_sealed, @registry_auth_sealed, @content_hash, @source, @base, @wanted_tags);
 
+-- name: ShareTemplate :exec
+-- If its project is its organisation's first one, which is the platform's own.
+UPDATE templates t SET shared = true FROM projects p
+WHERE t.id = @id AND NOT t.shared AND p.id = t.project
+    AND p.id = (SELECT o.id FROM projects o WHERE o.org = p.org AND o.deleted_at IS NULL ORDER BY o.created_at, o.id LIMIT 1);
+
 -- name: InheritNames :exec
 UPDATE template_names SET template = @template WHERE template = ANY(@superseded::text[]);
 
@@ -122,34 +128,39 @@ SELECT project, recipe, build_sealed, registry_auth_sealed, vcpus, memory_bytes,
 UPDATE templates SET registry_auth_sealed = NULL WHERE id = @id AND registry_auth_sealed IS NOT NULL;
 
 -- name: Template :one
--- By id; else by name, else by name and tag. An alias stands for its name.
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.created_at,
+-- By id; else by name, else by name and tag. An alias stands for its name. A name that means nothing in the project means what is shared under it.
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,
+    (SELECT op.request FROM operations op WHERE op.template = t.id ORDER BY op.created_at DESC, op.id DESC LIMIT 1) AS request
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = @project AND t.deleted_at IS NULL AND t.id = CASE
+WHERE t.deleted_at IS NULL AND EXISTS (SELECT 1 FROM project_templates v WHERE v.project = @project AND v.template = t.id) AND t.id = CASE
     WHEN @id::text <> '' THEN @id::text
-    WHEN @tag::text = '' THEN (SELECT n.template FROM template_names n WHERE n.project = @project AND n.name = coalesce(
-        (SELECT a.name FROM template_aliases a WHERE a.project = @project AND a.alias = @name::text), @name::text))
+    WHEN @tag::text = '' THEN coalesce(
+        (SELECT n.template FROM template_names n WHERE n.project = @project AND n.name = coalesce(
+            (SELECT a.name FROM template_aliases a WHERE a.project = @project AND a.alias = @name::text), @name::text)),
+        (SELECT n.template FROM template_names n JOIN project_templates v ON v.template = n.template AND v.project = @project
+            WHERE n.name = @name::text AND n.project <> @project))
     ELSE (SELECT g.template FROM template_tags g WHERE g.project = @project AND g.tag = @tag::text AND g.name = coalesce(
         (SELECT a.name FROM template_aliases a WHERE a.project = @project AND a.alias = @name::text), @name::text))
     END;
 
 -- name: Templates :many
--- Newest first, without those that are deleted or replaced.
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.created_at,
+-- Newest first, without those that are deleted or replaced; with what is shared.
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
-    st.digest, st.progress, st.error_code, st.error_message, st.failed_step, st.env_sealed, st.run_as, st.workdir
+    st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,
+    (SELECT op.request FROM operations op WHERE op.template = t.id ORDER BY op.created_at DESC, op.id DESC LIMIT 1) AS request
 FROM templates t LEFT JOIN template_status st ON st.template = t.id
-WHERE t.project = @project AND t.superseded_at IS NULL AND t.deleted_at IS NULL
+WHERE t.id IN (SELECT v.template FROM project_templates v WHERE v.project = @project) AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (t.created_at, t.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
 ORDER BY t.created_at DESC, t.id DESC
 LIMIT @max_rows;

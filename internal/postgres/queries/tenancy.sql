@@ -60,6 +60,11 @@ UPDATE projects SET deleted_at = now() WHERE id = @id;
 -- name: TemplatesOfProject :many
 SELECT id FROM templates WHERE project = @project AND deleted_at IS NULL ORDER BY id;
 
+-- name: CountForeignSandboxes :one
+-- Of other projects, made from this one's templates. The project's templates are held until the transaction ends, so that no other begins.
+WITH held AS (SELECT id FROM templates WHERE project = @project AND shared AND deleted_at IS NULL FOR UPDATE)
+SELECT count(*) FROM sandboxes s WHERE s.template IN (SELECT id FROM held) AND s.project <> @project AND s.desired <> 'deleted';
+
 -- name: CreateUser :execrows
 INSERT INTO users (id, org, name, role) VALUES (@id, @org, @name, @role)
 ON CONFLICT (org, name) WHERE removed_at IS NULL DO NOTHING;

@@ -274,7 +274,7 @@ type TemplateReport struct {
 	Shape         *Shape                 `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`                              // of its base snapshot, when ready
 	Progress      string                 `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`                        // one line for people, while building
 	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`                            // sha256:… of the snapshot's manifest, when ready
-	FailedStep    uint32                 `protobuf:"varint,7,opt,name=failed_step,json=failedStep,proto3" json:"failed_step,omitempty"` // of a failed build, from 1; 0 for the source
+	FailedStep    int32                  `protobuf:"varint,7,opt,name=failed_step,json=failedStep,proto3" json:"failed_step,omitempty"` // of a failed build, from 1; 0 for the source, -1 for what comes after the last step
 	Defaults      *Defaults              `protobuf:"bytes,8,opt,name=defaults,proto3" json:"defaults,omitempty"`                        // what the image and the steps set for sessions, when ready
 	Log           []*LogLine             `protobuf:"bytes,9,rep,name=log,proto3" json:"log,omitempty"`                                  // lines after the newest one acknowledged, at most 200 and 64 KiB
 	unknownFields protoimpl.UnknownFields
@@ -353,7 +353,7 @@ func (x *TemplateReport) GetDigest() string {
 	return ""
 }
 
-func (x *TemplateReport) GetFailedStep() uint32 {
+func (x *TemplateReport) GetFailedStep() int32 {
 	if x != nil {
 		return x.FailedStep
 	}
@@ -2464,7 +2464,7 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x05shape\x18\x04 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x12\x1a\n" +
 	"\bprogress\x18\x05 \x01(\tR\bprogress\x12\x16\n" +
 	"\x06digest\x18\x06 \x01(\tR\x06digest\x12\x1f\n" +
-	"\vfailed_step\x18\a \x01(\rR\n" +
+	"\vfailed_step\x18\a \x01(\x05R\n" +
 	"failedStep\x126\n" +
 	"\bdefaults\x18\b \x01(\v2\x1a.space.control.v1.DefaultsR\bdefaults\x12+\n" +
 	"\x03log\x18\t \x03(\v2\x19.space.control.v1.LogLineR\x03log\"\xa7\x01\n" +

@@ -506,10 +506,14 @@ func (x *List) GetDepth() uint32 {
 	return 0
 }
 
+// MakeDirectory → entry; parents are made; existing is fine; 0755 if no mode is given. What is made belongs to the user, or to owner and group, if one is given, which
+// takes root. An owner without a group has the user's own.
 type MakeDirectory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
 	Mode          *uint32                `protobuf:"varint,2,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
+	Owner         string                 `protobuf:"bytes,3,opt,name=owner,proto3" json:"owner,omitempty"`
+	Group         string                 `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,6 +560,20 @@ func (x *MakeDirectory) GetMode() uint32 {
 		return *x.Mode
 	}
 	return 0
+}
+
+func (x *MakeDirectory) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *MakeDirectory) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type Rename struct {
@@ -963,9 +981,13 @@ func (x *ReadArchive) GetPath() string {
 	return ""
 }
 
+// WriteArchive is an upload of a tar → result with counts; unpacked into the directory, which is made if it's missing, and never outside it. What is made, and what
+// the archive names, has an owner as with MakeDirectory.
 type WriteArchive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	Owner         string                 `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1003,6 +1025,20 @@ func (*WriteArchive) Descriptor() ([]byte, []int) {
 func (x *WriteArchive) GetPath() string {
 	if x != nil {
 		return x.Path
+	}
+	return ""
+}
+
+func (x *WriteArchive) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *WriteArchive) GetGroup() string {
+	if x != nil {
+		return x.Group
 	}
 	return ""
 }
@@ -2191,10 +2227,12 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\"0\n" +
 	"\x04List\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\rR\x05depth\"E\n" +
+	"\x05depth\x18\x02 \x01(\rR\x05depth\"q\n" +
 	"\rMakeDirectory\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x17\n" +
-	"\x04mode\x18\x02 \x01(\rH\x00R\x04mode\x88\x01\x01B\a\n" +
+	"\x04mode\x18\x02 \x01(\rH\x00R\x04mode\x88\x01\x01\x12\x14\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05group\x18\x04 \x01(\tR\x05groupB\a\n" +
 	"\x05_mode\",\n" +
 	"\x06Rename\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
@@ -2223,9 +2261,11 @@ const file_sandbox_v1_sandbox_proto_rawDesc = "" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1c\n" +
 	"\trecursive\x18\x02 \x01(\bR\trecursive\"!\n" +
 	"\vReadArchive\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\"\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\"N\n" +
 	"\fWriteArchive\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\x0e\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\"\x0e\n" +
 	"\fListSessions\":\n" +
 	"\x06Signal\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x16\n" +

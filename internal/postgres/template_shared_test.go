@@ -1,0 +1,63 @@
+package postgres_test
+
+import (
+	"testing"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/pgtest"
+)
+
+// TestSharedTemplates has a recipe, and one with a secret, in an organisation's first project: a second project sees the recipe by name, by id and in its
+// list, until it has a template of that name itself; another organisation sees nothing.
+func TestSharedTemplates(t *testing.T) {
+	pool := pgtest.Pool(t)
+	s, foreign := newScene(t, pool), newScene(t, pool)
+	secret := s.newTemplate("secret")
+	secret.Build = record.Build{Source: record.Source{Recipe: "mini"}, Defaults: record.Defaults{Env: map[string]string{"TOKEN": "1"}}}
+	must(t)(s.store.BuildTemplate(t.Context(), secret))
+	s.ready(t, secret.ID)
+	second := must(t)(s.store.CreateProject(t.Context(), record.NewProject{ID: space.NewID(space.PrefixProject), Org: s.org, Name: "second", By: s.project}))
+	sees := func(project string, ref record.TemplateRef, want string) {
+		t.Helper()
+		got, err := s.store.Template(t.Context(), project, ref)
+		if got.ID != want || want == "" && space.CodeOf(err) != space.CodeNotFound || want != "" && err != nil {
+			t.Errorf("%s sees %q, %v as %s, want %q", project, got.ID, err, ref, want)
+		}
+	}
+	sees(second, record.TemplateRef{Name: "mini"}, s.tpl.ID)
+	sees(second, record.TemplateRef{ID: s.tpl.ID}, s.tpl.ID)
+	sees(second, record.TemplateRef{Name: "secret"}, "")
+	sees(second, record.TemplateRef{ID: secret.ID}, "")
+	sees(foreign.project, record.TemplateRef{ID: s.tpl.ID}, "")
+	sees(foreign.project, record.TemplateRef{Name: "mini"}, foreign.tpl.ID)
+	list, err := s.store.Templates(t.Context(), second, record.Position{}, 10)
+	if err != nil || len(list) != 1 || list[0].ID != s.tpl.ID || !list[0].Shared || list[0].Project != s.project {
+		t.Errorf("the list is %+v, %v", list, err)
+	}
+
+	box := s.newSandbox()
+	box.Project = second
+	must(t)(s.store.CreateSandbox(t.Context(), box, roomy))
+	own := s.newTemplate("mini")
+	own.Project = second
+	must(t)(s.store.BuildTemplate(t.Context(), own))
+	sees(second, record.TemplateRef{Name: "mini"}, own.ID)
+	sees(s.project, record.TemplateRef{Name: "mini"}, s.tpl.ID)
+	if got, err := s.store.Template(t.Context(), s.project, record.TemplateRef{ID: own.ID}); space.CodeOf(err) != space.CodeNotFound {
+		t.Errorf("a second project's recipe is shared: %+v, %v", got, err)
+	}
+
+	must(t)(s.verbs.Delete(t.Context(), s.project, s.box.Route.Sandbox))
+	if _, _, err := s.store.DeleteTemplate(t.Context(), second, s.tpl.ID); space.CodeOf(err) != space.CodeNotFound {
+		t.Errorf("another project deletes it: %v", err)
+	}
+	if err := s.store.DeleteProject(t.Context(), s.org, s.project); space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("its project is deleted under a sandbox: %v", err)
+	}
+	must(t)(s.verbs.Delete(t.Context(), second, box.Route.Sandbox))
+	if err := s.store.DeleteProject(t.Context(), s.org, s.project); err != nil {
+		t.Error(err)
+	}
+	s.audit(t)
+}
