@@ -175,9 +175,9 @@ func references(list []client.Template, err error) iter.Seq2[cobra.Completion, e
 	for _, t := range list {
 		var names []string
 		if t.Current {
-			names = append([]string{t.Name}, deref(t.Aliases)...)
+			names = append([]string{t.Name}, t.Aliases...)
 		}
-		for _, tag := range deref(t.Tags) {
+		for _, tag := range t.Tags {
 			names = append(names, t.Name+":"+tag)
 		}
 		for _, name := range names {

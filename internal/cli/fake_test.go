@@ -60,7 +60,7 @@ func newFake(t testing.TB) *fake {
 	f.more(mux)
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, _ *http.Request) {
 		tagged, earlier, failed := template("base"), template("base"), template("broken")
-		tagged.Tags, tagged.Aliases = &[]string{"v2", "stable"}, &[]string{"python"}
+		tagged.Tags, tagged.Aliases = []string{"v2", "stable"}, []string{"python"}
 		earlier.Id, earlier.Current = "tpl_earlier", false
 		failed.State = gen.TemplateStateFailed
 		answer(w, 200, gen.TemplatePage{Items: []gen.Template{failed, tagged, earlier}})

@@ -23,7 +23,7 @@ func showTemplates(to io.Writer, list []client.Template) error {
 	rows := make([][]string, len(list))
 	for i, t := range list {
 		rows[i] = []string{t.Name, string(t.State), strconv.Itoa(t.Vcpus), mebibytes(t.MemoryMb), mebibytes(t.DiskMb), t.Id,
-			yes(t.Current), strings.Join(deref(t.Tags), ","), strings.Join(deref(t.Aliases), ",")}
+			yes(t.Current), strings.Join(t.Tags, ","), strings.Join(t.Aliases, ",")}
 	}
 	return WriteTable(to, []string{"NAME", "STATE", "VCPUS", "MEMORY", "DISK", "ID", "CURRENT", "TAGS", "ALIASES"}, rows)
 }
