@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"syscall"
 )
 
 const (
@@ -55,6 +57,17 @@ type Fault struct {
 // Error is what Firecracker said.
 func (f *Fault) Error() string {
 	return fmt.Sprintf("Firecracker refuses (%d): %s", f.Status, f.Message)
+}
+
+// Unwrap is ENOSPC or EDQUOT if Firecracker had no room for what it was to write, as Rust's standard library says it; else nil. Other errors of the
+// operating system are Firecracker's own: a file that it doesn't find isn't one that the host lacks.
+func (f *Fault) Unwrap() error {
+	for _, n := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if strings.Contains(f.Message, fmt.Sprintf("(os error %d)", int(n))) {
+			return n
+		}
+	}
+	return nil
 }
 
 // ErrBroken is wrapped when there was no answer, or half of one: Firecracker may be gone.
