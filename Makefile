@@ -26,13 +26,13 @@ build: tools ## build bin/space and bin/spaced-guest
 	@$(BUILD) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/space ./cmd/space
 	@$(BUILD) -ldflags "-s -w" -o bin/spaced-guest ./cmd/spaced-guest
 
-demo: build ## start a platform and run FILE (a Python file) in a sandbox of it
+demo: build ## start the platform INSTANCE (demo if not given) and run FILE (a Python file) in a sandbox of it
 	@hack/demo "$(INSTANCE)" "$(FILE)"
 
-down: build ## stop the demo's platform; what it stored stays
+down: build ## stop the platform INSTANCE (demo if not given); what it stored stays
 	@if bin/space instances -o json | grep -q '"name": "$(INSTANCE)"'; then bin/space down --instance $(INSTANCE) --force; else echo "platform $(INSTANCE) isn't on this machine"; fi
 
-purge: build ## remove every platform that this checkout made, with its data
+purge: build ## remove every platform that was brought up with this checkout's bin/space, with its data
 	@hack/purge
 
 test: ## all tests: unit, machines, whole platform; the last step is a demo in a fresh platform

@@ -72,6 +72,9 @@ func (i Instance) DataDir() string { return filepath.Join(Root, i.Name) }
 // changes nothing under a running platform.
 func (i Instance) BinDir() string { return filepath.Join(i.DataDir(), "bin") }
 
+// BuildFile has in it the directory from which the binaries were copied last.
+func (i Instance) BuildFile() string { return filepath.Join(i.BinDir(), "build") }
+
 // RoleDir is a role's part of the data directory, readable by that role only.
 func (i Instance) RoleDir(r Role) string { return filepath.Join(i.DataDir(), string(r)) }
 

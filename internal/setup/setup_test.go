@@ -64,6 +64,18 @@ func TestUsersAndDirectoriesBelongToTheirRoles(t *testing.T) {
 	if _, err := instance.LoadConfig(i); err != nil {
 		t.Errorf("our own configuration: %v", err)
 	}
+	if from := BuildOf(i); from != "" {
+		t.Errorf("without binaries they are from %q", from)
+	}
+	build := t.TempDir()
+	for _, name := range Binaries() {
+		if err := os.WriteFile(filepath.Join(build, name), []byte(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := EnsureBinaries(i, build); err != nil || BuildOf(i) != build {
+		t.Errorf("%v, they are from %q, want %q", err, BuildOf(i), build)
+	}
 }
 
 func wantFile(t *testing.T, path string, uid, gid int, mode fs.FileMode) {
