@@ -45,6 +45,7 @@ type lives struct {
 	ExecWarm  []float64 `json:"exec_echo_ms"`
 	Delete    []float64 `json:"delete_ms"`
 	Wall      []float64 `json:"launch_ms"`
+	rates
 }
 
 func (l *lives) add(m lives) {

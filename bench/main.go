@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ func main() {
 	flag.StringVar(&r.template, "template", "mini", "template to measure with")
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
+	flag.StringVar(&r.only, "only", "", "parts to run, with commas between them: cold, transfers, launches, memory, warm; empty: all")
 	flag.BoolVar(&r.keep, "keep", false, "leave the instance running")
 	out := flag.String("o", "build/bench.json", "file for the results")
 	flag.Parse()
@@ -54,6 +56,7 @@ func main() {
 type run struct {
 	name, template string
 	rounds, execs  int
+	only           string // names of phases; empty: all
 	keep           bool
 
 	space  string // the binary
@@ -83,10 +86,10 @@ func (r *run) all(ctx context.Context) (report, error) {
 		}()
 	}
 	out := report{Machine: machine(), Commit: commit()}
-	for _, phase := range []struct {
-		pool    int
-		measure func(context.Context) ([]result, error)
-	}{{0, r.cold}, {0, r.launches}, {0, r.memory}, {warmPool, r.warm}} {
+	for _, phase := range r.phases() {
+		if r.only != "" && !slices.Contains(strings.Split(r.only, ","), phase.name) {
+			continue
+		}
 		if r.client == nil || phase.pool != r.pool {
 			if err := r.start(ctx, phase.pool); err != nil {
 				return out, err
@@ -100,6 +103,19 @@ func (r *run) all(ctx context.Context) (report, error) {
 		out.Results = append(out.Results, results...)
 	}
 	return out, nil
+}
+
+// phase is one part of a run, with a pool of a size.
+type phase struct {
+	name    string
+	pool    int
+	measure func(context.Context) ([]result, error)
+}
+
+func (r *run) phases() []phase {
+	return []phase{
+		{"cold", 0, r.cold}, {"transfers", 0, r.transfers}, {"launches", 0, r.launches}, {"memory", 0, r.memory}, {"warm", warmPool, r.warm},
+	}
 }
 
 // start starts an instance whose pool has a size; one that runs is restarted.

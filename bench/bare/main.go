@@ -22,18 +22,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/space-platform/space/api/link"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
-
-	"github.com/space-platform/space/api/link"
 
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
 // roundDeadline bounds one sandbox's life.
-const roundDeadline = 60 * time.Second
+const roundDeadline = 3 * time.Minute
 
 // samples are the milliseconds of each round.
 type samples struct {
@@ -41,6 +39,10 @@ type samples struct {
 	ExecFirst []float64 `json:"exec_echo_first_ms"`     // the first /bin/echo after it
 	ExecWarm  []float64 `json:"exec_echo_ms"`           // the following ones
 	Wall      []float64 `json:"launch_ms"`              // with -parallel: from the start of all to the last acknowledgement
+	// With -transfer: megabytes (10⁶ bytes) a second.
+	Stdout    []float64 `json:"stdout_mbps,omitempty"`
+	FileWrite []float64 `json:"file_write_mbps,omitempty"`
+	FileRead  []float64 `json:"file_read_mbps,omitempty"`
 }
 
 func main() {
@@ -52,6 +54,7 @@ func main() {
 	flag.IntVar(&rounds, "rounds", 10, "how many sandboxes, one after the other")
 	flag.IntVar(&execs, "execs", 5, "how many warm commands in each")
 	flag.IntVar(&parallel, "parallel", 0, "start so many at once instead, without commands")
+	flag.Int64Var(&b.transfer, "transfer", 0, "after the commands move so many bytes each way")
 	flag.BoolVar(&b.line, "line", true, "show QEMU's command line")
 	flag.Parse()
 	out, err := measure(&b, rounds, execs, parallel)
@@ -87,6 +90,7 @@ type bare struct {
 	places            []place
 	memory            *os.File // the snapshot's memory, sealed: mapped privately by each machine, as the platform does it
 	line              bool     // show QEMU's line
+	transfer          int64    // bytes that each life moves each way
 }
 
 // place is where one machine runs.
@@ -175,7 +179,10 @@ func (b *bare) round(n, execs int, s *samples) error {
 				s.ExecWarm = append(s.ExecWarm, since(began))
 			}
 		}
-		return nil
+		if b.transfer == 0 {
+			return nil
+		}
+		return transfer(ctx, l, b.transfer, s)
 	})
 }
 
@@ -342,24 +349,16 @@ func resume(ctx context.Context, c net.Conn) error {
 
 // echo runs /bin/echo and reads to its exit.
 func echo(ctx context.Context, l *link.Link, session string) error {
-	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
+	s, err := call(ctx, l, &guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
 		Session: session, Spec: &sessionv1.Spec{Argv: []string{"/bin/echo", "hello"}},
 	}}})
 	if err != nil {
 		return err
 	}
-	s, err := l.Open(ctx, call)
-	if err != nil {
-		return err
-	}
 	defer s.Reset(link.CodeCancelled)
 	for {
-		raw, err := s.Recv(ctx)
-		if err != nil {
-			return err
-		}
-		var m guestv1.FromSession
-		if err := proto.Unmarshal(raw, &m); err != nil {
+		m := new(guestv1.FromSession)
+		if err := receive(ctx, s, m); err != nil {
 			return err
 		}
 		if e := m.GetExit(); e != nil {
