@@ -14,7 +14,7 @@ import (
 const (
 	transferRounds = 5
 	transferBytes  = 16 << 20
-	transferPath   = "/root/bench"
+	transferPath   = "/tmp/bench"
 )
 
 // transfers measures how fast bytes leave and enter a warm sandbox, in turns with the bare agent on the same link. The output is read through

@@ -16,8 +16,8 @@ import (
 
 const (
 	chunkBytes = 32 << 10     // of an upload, the most that a message takes
-	ackBytes   = 256 << 10    // output that is taken before the guest hears of it
-	filePath   = "/root/bare" // on the guest's disk
+	ackBytes   = 64 << 10     // output that is taken before the guest hears of it, as the platform does it
+	filePath   = "/tmp/bare" // on the guest's disk
 )
 
 // transfer moves n bytes each way that the platform offers: a command's output, a file that is written and synced, a file that is read.
