@@ -19,7 +19,7 @@ import (
 // without the address, and the password is in one file only.
 func TestExistingDatabase(t *testing.T) {
 	const password = "canary-3c61b0"
-	url := pgtest.Network(t, password)
+	url, _ := pgtest.Network(t, password)
 	name := platform.instance.Name + "db"
 	t.Cleanup(func() {
 		if err := show("purge", "--yes", "--instance", name); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// answerTime is what a client has for an answer that isn't a stream, and for a body of JSON.
+// answerTime is what a client has for an answer that isn't a stream, and usually for a body of JSON.
 const answerTime = 30 * time.Second
 
 // answer is what a client gets. It knows whether it has begun, and gives each piece its own time to be taken.
@@ -15,11 +15,12 @@ type answer struct {
 	http.ResponseWriter
 	flow     *flow
 	progress time.Duration // for a piece of a body, in either direction
+	whole    time.Duration // for a body of JSON
 	begun    bool
 }
 
 func newAnswer(w http.ResponseWriter, t timing) *answer {
-	return &answer{ResponseWriter: w, flow: &flow{ResponseController: http.NewResponseController(w)}, progress: t.progress}
+	return &answer{ResponseWriter: w, flow: &flow{ResponseController: http.NewResponseController(w)}, progress: t.progress, whole: t.body}
 }
 
 // Unwrap is for http.ResponseController and for who takes the connection over.

@@ -76,7 +76,7 @@ func readAll(w *answer, r *request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	w.flow.SetReadDeadline(time.Now().Add(answerTime))
+	w.flow.SetReadDeadline(time.Now().Add(w.whole))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	w.flow.SetReadDeadline(time.Time{})
 	var over *http.MaxBytesError
@@ -84,7 +84,7 @@ func readAll(w *answer, r *request, limit int64) ([]byte, error) {
 	case errors.As(err, &over):
 		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", answerTime)
+		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", w.whole)
 	case err != nil:
 		return nil, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
 	}

@@ -103,12 +103,15 @@ type timing struct {
 	progress  time.Duration // for a client to take or bring a piece of a body
 	look      time.Duration // between looks at whether the materials of what is open are still good, and for the control plane's answer
 	leave     time.Duration // for a client to take its last event, or to be answered, when they aren't
+	body      time.Duration // for a client to bring a body of JSON
+	client    public.Times  // for what the listener expects of a client
 }
 
 var usualTiming = timing{
 	resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second,
 	slow: 20 * time.Second, grace: 5 * time.Second, progress: 60 * time.Second,
 	look: 2 * time.Second, leave: time.Second, // so what is open ends within 5 s of its material
+	body: answerTime, client: public.Usual(),
 }
 
 // New returns an Edge.
@@ -129,7 +132,7 @@ func (e *Edge) Serve(ctx context.Context, l net.Listener) error {
 	defer watch.Wait()
 	defer stop()
 	defer e.sockets.Wait() // each ends by itself, within the time that a client has for its last event
-	return public.Server{Handler: e.Handler(), MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTime}.Serve(ctx, l)
+	return public.Server{Handler: e.Handler(), Times: e.timing.client, MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTime}.Serve(ctx, l)
 }
 
 // Handler returns the routes of the data plane. Whatever isn't one of them is answered with a problem.

@@ -17,11 +17,14 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
+// soonGone is what a client that brings or takes nothing has left, and somebody waits for. One that takes its last event has the usual time.
+const soonGone = 200 * time.Millisecond
+
 // guardRig is an edge that looks often, and a node on which everything lasts.
-func guardRig(t *testing.T) (r *rig, arrived, left chan string) {
+func guardRig(t *testing.T, leave time.Duration) (r *rig, arrived, left chan string) {
 	r = newRig(t)
 	r.stop()
-	r.timing.look, r.timing.leave, r.timing.keepAlive = 5*time.Millisecond, 200*time.Millisecond, 5*time.Millisecond
+	r.timing.look, r.timing.leave, r.timing.keepAlive = 5*time.Millisecond, leave, 5*time.Millisecond
 	r.serve(t)
 	arrived, left = make(chan string, 100), make(chan string, 100)
 	r.attach = hangs(make(chan struct{}), started())
@@ -167,7 +170,11 @@ func TestWhatIsOpenEndsWithItsMaterial(t *testing.T) {
 	} {
 		for said, want := range map[string]string{"revoked": x.revoked, "expired": x.expire, "unknown": "", "not answered": ""} {
 			t.Run(name+": "+said, func(t *testing.T) {
-				r, arrived, left := guardRig(t)
+				leave := soonGone
+				if strings.HasPrefix(name, "attach") {
+					leave = usualTiming.leave
+				}
+				r, arrived, left := guardRig(t, leave)
 				o := x.open(t, r)
 				for got := 0; got < x.brings; got += len(<-arrived) {
 				}
@@ -208,7 +215,7 @@ func TestWhatIsOpenEndsWithItsMaterial(t *testing.T) {
 
 // TestOneQuestionForAllThatAMaterialOpened, whatever it opened.
 func TestOneQuestionForAllThatAMaterialOpened(t *testing.T) {
-	r, _, _ := guardRig(t)
+	r, _, _ := guardRig(t, soonGone)
 	for range 3 {
 		streaming(t, r.open(t))
 		streaming(t, r.ask(t, "GET", r.files("/watch?path=/"), nil))
@@ -231,7 +238,7 @@ func TestOneQuestionForAllThatAMaterialOpened(t *testing.T) {
 
 // TestClientThatTakesNothingIsCutOff: the end of a material doesn't wait for a client as long as an event does.
 func TestClientThatTakesNothingIsCutOff(t *testing.T) {
-	r, _, _ := guardRig(t)
+	r, _, _ := guardRig(t, soonGone)
 	r.attach = func(_ context.Context, _ *sessionv1.AttachRequest, send func(*sessionv1.AttachResponse) error) error {
 		data := strings.Repeat("x", 32<<10)
 		for err, offset := send(started()), uint64(0); ; offset += uint64(len(data)) {
@@ -247,7 +254,8 @@ func TestClientThatTakesNothingIsCutOff(t *testing.T) {
 	r.mu.Lock()
 	r.ended = func(*controlv1.Material) *controlv1.EndedMaterial { return &controlv1.EndedMaterial{Revoked: true} }
 	r.mu.Unlock()
-	for deadline := time.Now().Add(waitLimit); ; time.Sleep(time.Millisecond) {
+	const soon = 3 * time.Second // a WebSocket's farewell would take 5 s
+	for deadline := time.Now().Add(soon); ; time.Sleep(time.Millisecond) {
 		r.attaches.mu.Lock()
 		n := r.attaches.all
 		r.attaches.mu.Unlock()

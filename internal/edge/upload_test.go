@@ -126,7 +126,9 @@ func TestBodiesThatBreakOffLeaveNothing(t *testing.T) {
 
 func TestBodyThatStandsStillIsGivenUp(t *testing.T) {
 	r := newRig(t)
-	r.timing.progress = 50 * time.Millisecond
+	r.stop()
+	r.timing.progress, r.timing.client.Rest = 50*time.Millisecond, 200*time.Millisecond
+	r.serve(t)
 	broke := make(chan error, 1)
 	r.call = func(_ context.Context, _ *sandboxv1.Action, s *nodeCall) error {
 		_, err := upload(s)

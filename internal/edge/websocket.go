@@ -1,8 +1,10 @@
 package edge
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -38,13 +40,26 @@ func (e *Edge) attachWebSocket(w *answer, r *request) error {
 	defer e.sockets.Done()
 	w.begun = true
 	w.flow.release()
-	conn, err := websocket.Accept(w, r.Request, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}, InsecureSkipVerify: true}) // checkHandshake has looked
+	taken := &takenOver{ResponseWriter: w}
+	conn, err := websocket.Accept(taken, r.Request, &websocket.AcceptOptions{Subprotocols: []string{subprotocol}, InsecureSkipVerify: true}) // checkHandshake has looked
 	if err != nil {
 		return err
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxFrame)
-	return e.converse(r, conn, up)
+	return e.converse(r, conn, taken.conn, up)
+}
+
+// takenOver keeps the connection that a WebSocket takes over from the HTTP server.
+type takenOver struct {
+	http.ResponseWriter
+	conn net.Conn
+}
+
+// Hijack implements http.Hijacker.
+func (t *takenOver) Hijack() (_ net.Conn, in *bufio.ReadWriter, err error) {
+	t.conn, in, err = http.NewResponseController(t.ResponseWriter).Hijack()
+	return t.conn, in, err
 }
 
 // checkHandshake refuses what isn't a WebSocket's beginning, before the session is started for it.
@@ -83,12 +98,12 @@ func fieldFrom(err error) error {
 }
 
 // converse talks with a client until the session's last event, or until the client leaves.
-func (e *Edge) converse(r *request, conn *websocket.Conn, up *upstream) error {
+func (e *Edge) converse(r *request, conn *websocket.Conn, wire net.Conn, up *upstream) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	s := &socket{conn: conn, timing: e.timing}
 	defer context.AfterFunc(ctx, func() {
 		if ended(ctx) != nil {
-			time.AfterFunc(e.timing.leave, func() { conn.CloseNow() })
+			_ = wire.SetDeadline(time.Now().Add(e.timing.leave)) // fails if the connection is gone; the library's farewell waits for longer
 		}
 	})()
 	in := newInput(e, s, up.route, r.session)

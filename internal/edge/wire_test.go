@@ -12,9 +12,12 @@ import (
 // TestWire: the node's door makes nothing of it.
 func TestWire(t *testing.T) {
 	r := newRig(t)
+	r.stop()
+	r.timing.body, r.timing.client = publictest.BodyTime, publictest.Times()
+	r.serve(t)
 	publictest.Run(t, publictest.Target{
 		URL: r.url, Post: "/v1/sandboxes/" + r.sandbox + "/files/rename", Bearer: r.box, JSON: `{"from":"/a","to":"/b"}`,
-		MaxBody: maxJSON, BodyTime: answerTime, Header: maxHeader,
+		MaxBody: maxJSON, Header: maxHeader, BodyTime: publictest.BodyTime, Times: publictest.Times(),
 	}, func() int {
 		r.mu.Lock()
 		defer r.mu.Unlock()

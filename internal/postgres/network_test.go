@@ -13,9 +13,10 @@ import (
 
 const password = "canary-7f3a"
 
-// TestNetworkDatabase uses a PostgreSQL that listens on TCP and wants a password.
+// TestNetworkDatabase uses a PostgreSQL that listens on TCP and wants a password, and then turns each of the three settings off without which
+// commits may be lost.
 func TestNetworkDatabase(t *testing.T) {
-	address := pgtest.Network(t, password)
+	address, set := pgtest.Network(t, password)
 	pool, err := postgres.Open(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +38,16 @@ func TestNetworkDatabase(t *testing.T) {
 	} {
 		refused(t, name, wrong, "")
 	}
+	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+		set(setting, "off")
+		refused(t, setting, address, setting+" off")
+		set(setting, "on")
+	}
+	again, err := postgres.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
 }
 
 // refused opens a database that can't be used: the error comes soon, says why, and doesn't repeat the password.
@@ -63,11 +74,4 @@ func refused(t *testing.T, name, address, why string) {
 	if ctx.Err() != nil && name != "port" {
 		t.Errorf("%s: tried until the end: %v", name, err)
 	}
-}
-
-// TestNetworkDatabaseThatLosesCommitsIsRefused turns each of the three settings off.
-func TestNetworkDatabaseThatLosesCommitsIsRefused(t *testing.T) {
-	refused(t, "fsync", pgtest.Network(t, password, "fsync = off"), "fsync off")
-	refused(t, "full_page_writes", pgtest.Network(t, password, "full_page_writes = off"), "full_page_writes off")
-	refused(t, "synchronous_commit", pgtest.Network(t, password, "synchronous_commit = off"), "synchronous_commit off")
 }

@@ -22,7 +22,7 @@ func serve(t *testing.T, conns int, h http.HandlerFunc) (address string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		done <- Server{Handler: h, MaxConns: conns, MaxHeader: 8 << 10, AnswerTimeout: waitLimit}.Serve(ctx, l)
+		done <- Server{Handler: h, Times: Usual(), MaxConns: conns, MaxHeader: 8 << 10, AnswerTimeout: waitLimit}.Serve(ctx, l)
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -101,10 +101,15 @@ func TestABodyThatCameKeepsItsConnection(t *testing.T) {
 
 // TestNoLimitNoService: absence isn't "unlimited".
 func TestNoLimitNoService(t *testing.T) {
-	h := http.NotFoundHandler()
-	for _, s := range []Server{{Handler: h}, {Handler: h, MaxConns: 1, MaxHeader: 1}, {Handler: h, MaxConns: 1, AnswerTimeout: 1}, {Handler: h, MaxHeader: 1, AnswerTimeout: 1}, {MaxConns: 1, MaxHeader: 1, AnswerTimeout: 1}} {
+	for name, forget := range map[string]func(*Server){
+		"handler": func(s *Server) { s.Handler = nil }, "connections": func(s *Server) { s.MaxConns = 0 }, "header": func(s *Server) { s.MaxHeader = 0 },
+		"answer": func(s *Server) { s.AnswerTimeout = 0 }, "time for a header": func(s *Server) { s.Times.Header = 0 }, "idle time": func(s *Server) { s.Times.Idle = 0 },
+		"time for the rest": func(s *Server) { s.Times.Rest = 0 },
+	} {
+		s := Server{Handler: http.NotFoundHandler(), Times: Usual(), MaxConns: 1, MaxHeader: 1, AnswerTimeout: 1}
+		forget(&s)
 		if s.Serve(t.Context(), nil) == nil {
-			t.Errorf("%+v serves", s)
+			t.Errorf("without a limit of its %s it serves", name)
 		}
 	}
 }

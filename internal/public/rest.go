@@ -9,7 +9,7 @@ import (
 
 // limitRest ends the connection of a client that is answered before it has sent its whole body, for example because it may not do what it asks
 // for. By itself net/http reads on before it answers, for as long as the client likes.
-func limitRest(next http.Handler) http.Handler {
+func limitRest(next http.Handler, rest time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			next.ServeHTTP(w, r)
@@ -18,7 +18,7 @@ func limitRest(next http.Handler) http.Handler {
 		b := &body{ReadCloser: r.Body}
 		in := r.WithContext(r.Context()) // net/http knows its own body by the type
 		in.Body = b
-		out := &answer{ResponseWriter: w, body: b}
+		out := &answer{ResponseWriter: w, body: b, rest: rest}
 		next.ServeHTTP(out, in)
 		out.begin()
 	})
@@ -41,6 +41,7 @@ func (b *body) Read(p []byte) (int, error) {
 type answer struct {
 	http.ResponseWriter
 	body  *body
+	rest  time.Duration
 	begun bool
 }
 
@@ -53,7 +54,7 @@ func (a *answer) begin() {
 		return
 	}
 	a.Header().Set("Connection", "close")
-	_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(RestTimeout)) // fails on a connection that is gone
+	_ = http.NewResponseController(a.ResponseWriter).SetReadDeadline(time.Now().Add(a.rest)) // fails on a connection that is gone
 }
 
 // WriteHeader implements http.ResponseWriter.

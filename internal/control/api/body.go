@@ -19,11 +19,11 @@ import (
 const bodyTimeout = 30 * time.Second
 
 // checkBody reads a request's body within its limits and checks it strictly; then the generated code decodes what was understood.
-func checkBody(w http.ResponseWriter, r *http.Request, rt route) error {
+func checkBody(w http.ResponseWriter, r *http.Request, rt route, within time.Duration) error {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	b, err := readBody(w, r, rt.limit)
+	b, err := readBody(w, r, rt.limit, within)
 	if err != nil {
 		return err
 	}
@@ -53,13 +53,13 @@ func checkContentType(s string) error {
 	return nil
 }
 
-func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+func readBody(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, error) {
 	tooLarge := space.Errorf(space.CodeTooLarge, "the body is over its limit of %d bytes", limit)
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
 	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout)) // not supported by test recorders only
+	_ = c.SetReadDeadline(time.Now().Add(within)) // not supported by test recorders only
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	_ = c.SetReadDeadline(time.Time{})
 	var over *http.MaxBytesError
@@ -67,7 +67,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case errors.As(err, &over):
 		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", bodyTimeout)
+		return nil, space.Errorf(space.CodeTimeout, "the body didn't come within %s", within)
 	case err != nil:
 		return nil, space.Errorf(space.CodeInvalid, "the body broke off: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	space "github.com/space-platform/space"
 )
@@ -17,11 +18,12 @@ const maxInFlight = 1024
 type door struct {
 	mux      *http.ServeMux
 	keys     authenticator
+	forBody  time.Duration // what a client may take over a body
 	inFlight chan struct{}
 }
 
-func newDoor(mux *http.ServeMux, keys authenticator) *door {
-	return &door{mux: mux, keys: keys, inFlight: make(chan struct{}, maxInFlight)}
+func newDoor(mux *http.ServeMux, keys authenticator, forBody time.Duration) *door {
+	return &door{mux: mux, keys: keys, forBody: forBody, inFlight: make(chan struct{}, maxInFlight)}
 }
 
 // ServeHTTP implements http.Handler.
@@ -41,7 +43,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r, leave, err := d.enter(r, rt)
 	defer leave()
 	if err == nil {
-		err = check(w, r, rt)
+		err = d.check(w, r, rt)
 	}
 	if err != nil {
 		fail(w, r, err)
@@ -74,7 +76,7 @@ func (d *door) enter(r *http.Request, rt route) (in *http.Request, leave func(),
 }
 
 // check refuses a request whose query or body isn't well-formed.
-func check(w http.ResponseWriter, r *http.Request, rt route) error {
+func (d *door) check(w http.ResponseWriter, r *http.Request, rt route) error {
 	if err := checkQuery(r, rt); err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func check(w http.ResponseWriter, r *http.Request, rt route) error {
 	case rt.body == nil:
 		return nil
 	}
-	return checkBody(w, r, rt)
+	return checkBody(w, r, rt, d.forBody)
 }
 
 // pattern is the route that a request takes; empty if there's none. A path that isn't in its shortest form has none.

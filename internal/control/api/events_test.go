@@ -237,6 +237,7 @@ func TestRevokedKeyEndsWhatIsOpen(t *testing.T) {
 
 // TestDemotedUserLosesWhatIsOpen changes a user's role behind this process's back: it's noticed within a few seconds.
 func TestDemotedUserLosesWhatIsOpen(t *testing.T) {
+	t.Parallel() // it waits for a look
 	r := newRig(t)
 	user := decode[gen.User](t, r.do(t, "POST", "/v1/users", `{"name":"u","role":"developer"}`).want(t, 201))
 	made := decode[gen.KeyCreated](t, r.do(t, "POST", "/v1/keys", map[string]any{"name": "k", "user": user.Id}).want(t, 201))

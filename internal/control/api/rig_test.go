@@ -34,6 +34,7 @@ import (
 	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/pgtest"
 	"github.com/space-platform/space/internal/postgres"
+	"github.com/space-platform/space/internal/public/publictest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
@@ -53,6 +54,7 @@ type rig struct {
 	url      string
 	key      string
 	stop     context.CancelFunc // ends the server
+	hurry    func()             // replaces the server by one that has little patience with clients
 }
 
 func newRig(t *testing.T) *rig {
@@ -70,11 +72,18 @@ func newRig(t *testing.T) *rig {
 		Access: r.access, Sessions: r.sessions, Creator: api.TokenSessions{Access: r.access, Sessions: r.sessions}, Templates: tpls, Uploads: ups,
 	}
 	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
-	r.serve(t, api.New(api.Parts{
+	all := api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
 		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Uploads: ups, Access: r.access, Meter: r.node.sync, Operations: operations.New(store, bell),
 		Database: store, Cursors: envelope.New([32]byte{2}), Node: nodeName, Version: "test",
-	}))
+	}
+	r.serve(t, api.New(all))
+	r.hurry = func() {
+		r.stop()
+		r.listen(t, func(ctx context.Context, l net.Listener) error {
+			return api.ServeHurried(ctx, l, api.NewHurried(all, publictest.BodyTime), publictest.Times())
+		})
+	}
 	r.key = r.bootstrap(t)
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,6 +93,12 @@ func newRig(t *testing.T) *rig {
 }
 
 func (r *rig) serve(t *testing.T, h http.Handler) {
+	t.Helper()
+	r.listen(t, func(ctx context.Context, l net.Listener) error { return api.Serve(ctx, l, h) })
+}
+
+func (r *rig) listen(t *testing.T, serve func(context.Context, net.Listener) error) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +107,7 @@ func (r *rig) serve(t *testing.T, h http.Handler) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	done := make(chan error, 1)
-	go func() { done <- api.Serve(ctx, l, h) }()
+	go func() { done <- serve(ctx, l) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {

@@ -27,7 +27,12 @@ func Routes() map[string]RouteFacts {
 
 // Limits of the server, for its tests.
 const (
-	MaxBody     = maxBody
-	MaxHeader   = maxHeader
-	BodyTimeout = bodyTimeout
+	MaxBody   = maxBody
+	MaxHeader = maxHeader
 )
+
+// NewHurried is New with less patience for a body.
+var NewHurried = newHandler
+
+// ServeHurried is Serve with less patience for clients.
+var ServeHurried = serve

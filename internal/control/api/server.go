@@ -29,7 +29,9 @@ const (
 )
 
 // New returns the handler of the whole API.
-func New(p Parts) http.Handler {
+func New(p Parts) http.Handler { return newHandler(p, bodyTimeout) }
+
+func newHandler(p Parts, forBody time.Duration) http.Handler {
 	mux := http.NewServeMux()
 	strict := gen.NewStrictHandlerWithOptions(handlers{p}, nil, gen.StrictHTTPServerOptions{
 		RequestErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
@@ -40,7 +42,7 @@ func New(p Parts) http.Handler {
 	gen.HandlerWithOptions(strict, gen.StdHTTPServerOptions{BaseRouter: mux, ErrorHandlerFunc: failParameter})
 	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
 	mux.Handle("GET /docs", documentation())
-	d := newDoor(mux, authenticator{store: p.Recognizer, bell: p.Bell})
+	d := newDoor(mux, authenticator{store: p.Recognizer, bell: p.Bell}, forBody)
 	return named(d, d.pattern)
 }
 
@@ -52,7 +54,11 @@ var documentation = sync.OnceValue(func() http.Handler {
 // Serve serves the API on a listener until ctx ends, then lets open requests finish for a moment; those that wait for an operation are
 // answered at once with what is known.
 func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
-	return public.Server{Handler: h, MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTimeout}.Serve(ctx, l)
+	return serve(ctx, l, h, public.Usual())
+}
+
+func serve(ctx context.Context, l net.Listener, h http.Handler, t public.Times) error {
+	return public.Server{Handler: h, Times: t, MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTimeout}.Serve(ctx, l)
 }
 
 // serveOpenAPI serves the contract.

@@ -433,6 +433,7 @@ func TestLogStreamEndsWithItsReason(t *testing.T) {
 		"key_ended":     func(r *rig) { r.sql(t, "UPDATE api_keys SET revoked_at = now()") },
 	} {
 		t.Run(reason, func(t *testing.T) {
+			t.Parallel() // one waits for a look
 			r := newRig(t)
 			r.hold()
 			r.do(t, "POST", "/v1/templates", `{"name":"web","image":"web:1"}`).accepted(t)

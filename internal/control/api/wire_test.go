@@ -10,9 +10,11 @@ import (
 
 // TestWire: no project is made of it.
 func TestWire(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
+	r.hurry()
 	publictest.Run(t, publictest.Target{
-		URL: r.url, Post: "/v1/projects", Bearer: r.key, JSON: `{"name":"wire"}`, MaxBody: api.MaxBody, BodyTime: api.BodyTimeout, Header: api.MaxHeader,
+		URL: r.url, Post: "/v1/projects", Bearer: r.key, JSON: `{"name":"wire"}`, MaxBody: api.MaxBody, Header: api.MaxHeader, BodyTime: publictest.BodyTime, Times: publictest.Times(),
 	}, func() int {
 		return len(decode[gen.ProjectPage](t, r.do(t, "GET", "/v1/projects", nil).want(t, 200)).Items)
 	})

@@ -18,6 +18,14 @@ import (
 	"github.com/space-platform/space/internal/public"
 )
 
+// Times are what a test gives a client: as little as a busy machine can keep, since somebody waits for each of them.
+func Times() public.Times {
+	return public.Times{Header: 3 * time.Second, Idle: public.Usual().Idle, Rest: 2 * time.Second}
+}
+
+// BodyTime is the same for a body.
+const BodyTime = 4 * time.Second
+
 // Run does all of it at once, so it takes as long as the longest of the server's times. made counts what the target's operation has made: nothing
 // of it may be.
 func Run(t *testing.T, to Target, made func() int) {
@@ -115,7 +123,7 @@ func first(in *bufio.Reader, wanted want) (want, error) {
 // alive asks whether the server goes on.
 func (to Target) alive(t *testing.T) {
 	t.Helper()
-	r := row{send: get + "Connection: close\r\n\r\n", want: plain(http.StatusOK), in: public.RestTimeout}
+	r := row{send: get + "Connection: close\r\n\r\n", want: plain(http.StatusOK), in: to.Times.Rest}
 	if err := to.do(r); err != nil {
 		t.Errorf("after all of it: %v", err)
 	}
