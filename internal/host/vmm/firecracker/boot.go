@@ -12,7 +12,7 @@ import (
 // kernelArgs are what a guest kernel gets to hear. It ends the machine when it panics or restarts, through a keyboard controller that has
 // neither keyboard nor mouse, and has no serial port, whose emulation is slow and whose output goes to the host.
 var kernelArgs = []string{
-	"quiet", "panic=-1", "reboot=k", "cryptomgr.notests", "8250.nr_uarts=0",
+	"quiet", "panic=-1", "reboot=k", "cryptomgr.notests", "dummy.numdummies=0", "8250.nr_uarts=0",
 	"i8042.noaux", "i8042.nomux", "i8042.dumbkbd", "i8042.nopnp", "i8042.nokbd",
 }
 

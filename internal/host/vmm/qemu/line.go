@@ -136,7 +136,7 @@ func (l Line) start() []string {
 // the machine when it panics. Under emulation its defences against the processor's side channels guard nothing and cost much.
 func kernelArgs(acceleration string, tscKHz int64, more []string) string {
 	args := []string{
-		"quiet", "panic=-1", "reboot=t", "cryptomgr.notests",
+		"quiet", "panic=-1", "reboot=t", "cryptomgr.notests", "dummy.numdummies=0",
 		fmt.Sprintf("tsc_early_khz=%d", tscKHz), "tsc=reliable", "no_timer_check",
 	}
 	if acceleration != "kvm" {

@@ -91,7 +91,7 @@ func TestPathsCannotAddOptions(t *testing.T) {
 
 func TestKernelArguments(t *testing.T) {
 	got := kernelArgs("tcg", 2_600_000, []string{"space.x=1"})
-	want := "quiet panic=-1 reboot=t cryptomgr.notests tsc_early_khz=2600000 tsc=reliable no_timer_check mitigations=off space.x=1"
+	want := "quiet panic=-1 reboot=t cryptomgr.notests dummy.numdummies=0 tsc_early_khz=2600000 tsc=reliable no_timer_check mitigations=off space.x=1"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
