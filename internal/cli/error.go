@@ -193,13 +193,14 @@ func readable(err error) error {
 }
 
 // report shows an error and returns the exit code.
-func report(to io.Writer, cmd *cobra.Command, err error) int {
+func report(to io.Writer, cmd *cobra.Command, args []string, err error) int {
 	if err == nil {
 		return 0
 	}
 	code := exitFailed
 	var s shown
 	var exit exitCode
+	asJSON := wantsJSON(cmd)
 	switch {
 	case errors.As(err, &exit):
 		if code = exit.code; exit.err == nil {
@@ -209,16 +210,29 @@ func report(to io.Writer, cmd *cobra.Command, err error) int {
 	case errors.As(err, new(failed)):
 		s = explain(err)
 	default:
+		asJSON = asJSON || askForJSON(args) // the flag may stand after the one that was wrong
 		code, s = exitUsage, shown{Code: "usage", Message: readable(err).Error(), Hint: "add --help to see how a command is used"}
 		if strings.Contains(s.Message, " arg(s), ") { // cobra's words for too few or too many
 			s.Message, s.Hint = cmd.CommandPath()+" "+s.Message, "write "+cmd.UseLine()
 		}
 	}
-	s.show(to, wantsJSON(cmd))
+	s.show(to, asJSON)
 	return code
 }
 
+// maxMessage bounds what is shown of an error, in bytes: it repeats what was given.
+const maxMessage = 2000
+
+// clipped is a message without its middle, if it's too long.
+func clipped(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage/2], "") + " … " + strings.ToValidUTF8(message[len(message)-maxMessage/2:], "")
+}
+
 func (s shown) show(to io.Writer, asJSON bool) {
+	s.Message = clipped(s.Message)
 	if asJSON {
 		json.NewEncoder(to).Encode(map[string]shown{"error": s})
 		return

@@ -29,7 +29,9 @@ func (f *fake) more(mux *http.ServeMux) {
 		answer(w, 200, gen.FileEntry{Path: "/home/" + r.URL.Query().Get("user"), Type: gen.FileEntryTypeDirectory, Mode: "0755", ModifiedAt: epoch})
 	})
 	for path, kind := range map[string]string{"users/{id}": "user", "keys/{id}": "key", "projects/{id}": "project"} {
-		mux.HandleFunc("DELETE /v1/"+path, func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "not_found", "the "+kind+" does not exist") })
+		mux.HandleFunc("DELETE /v1/"+path, func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, 404, "not_found", "the "+kind+" does not exist")
+		})
 	}
 	mux.HandleFunc("GET /v1/roles", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"items":[{"role":"viewer","permissions":["sandboxes:read","templates:read"]}]}`)

@@ -12,7 +12,7 @@ func Main(ctx context.Context, args []string, platform ...*cobra.Command) int {
 	root := Root(platform...)
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
-	return report(os.Stderr, cmd, err)
+	return report(os.Stderr, cmd, args, err)
 }
 
 // The groups in which help shows the commands.
@@ -33,6 +33,8 @@ func Root(platform ...*cobra.Command) *cobra.Command {
 	}
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Sandboxes, and what runs in them:"}, &cobra.Group{ID: groupOrg, Title: "Projects, people and keys:"},
 		&cobra.Group{ID: groupPlatform, Title: "A platform on this machine:"})
+	root.Flags().VarP(new(format), "output", "o", "how to show errors")
+	root.Flags().Lookup("output").Hidden = true // it shows nothing but help; that there is no such command may be wanted as JSON
 	a := &app{getenv: os.Getenv, lookupenv: os.LookupEnv}
 	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), attachCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), templateCommand(a))...)
 	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), roleCommand(a), keyCommand(a))...)

@@ -48,6 +48,21 @@ func wantsJSON(c *cobra.Command) bool {
 	return f != nil && f.Value.String() == string(formatJSON)
 }
 
+// askForJSON tells whether arguments that couldn't be parsed have the flag that asks for JSON.
+func askForJSON(args []string) bool {
+	for i, arg := range args {
+		switch {
+		case arg == "--":
+			return false
+		case arg == "-ojson" || arg == "-o=json" || arg == "--output=json":
+			return true
+		case (arg == "-o" || arg == "--output") && i+1 < len(args) && args[i+1] == string(formatJSON):
+			return true
+		}
+	}
+	return false
+}
+
 // WriteJSON shows a document.
 func WriteJSON(to io.Writer, document any) error {
 	e := json.NewEncoder(to)

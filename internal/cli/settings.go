@@ -32,8 +32,8 @@ func Load(o Overrides) (Settings, error) { return o.load(os.Getenv) }
 
 func (o Overrides) load(getenv func(string) string) (Settings, error) {
 	path, err := configPath(getenv)
-	if err != nil {
-		return Settings{}, err
+	if err != nil { // who has no home has no file either: flags and the environment are enough
+		return o.resolve(Config{}, getenv)
 	}
 	c, err := readConfig(path)
 	if err != nil {
