@@ -1,3 +1,5 @@
+//go:build !load
+
 package main
 
 import (
@@ -20,7 +22,6 @@ import (
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
-	"github.com/space-platform/space/internal/host/vmm/fake"
 	"github.com/space-platform/space/internal/host/vmm/firecracker"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/instance"
@@ -33,9 +34,6 @@ const kernelTimeout = 10 * time.Minute
 
 // kvmTimeout is how long it may take to find out whether hardware virtualisation works.
 const kvmTimeout = 15 * time.Second
-
-// guestProgram is the name of the guest's binary, which lies beside this one.
-const guestProgram = "spaced-guest"
 
 // hostRole is the only process on a node that touches machines, disks and namespaces. When it ends, the machines run on.
 func hostRole() *cobra.Command {
@@ -85,7 +83,7 @@ func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (ho
 		return out, err
 	}
 	slog.Info("guests have a kernel", "version", out.Kernel.Version, "tuned", out.Kernel.Tuned)
-	out.Driver, err = chooseDriver(ctx, i, c, guest)
+	out.Driver, err = chooseDriver(ctx, i, c)
 	return out, err
 }
 
@@ -105,7 +103,7 @@ func poolConfig(c instance.Config) (execution.PoolConfig, error) {
 }
 
 // chooseDriver makes the driver that the operator forces, or the best that works here.
-func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, guest string) (vmm.Driver, error) {
+func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config) (vmm.Driver, error) {
 	name := c.Driver
 	if name == "" {
 		name = bestDriver(ctx, i, c)
@@ -118,8 +116,6 @@ func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, g
 		return newFirecracker(ctx, c)
 	case qemu.Name:
 		return qemu.New(ctx, qemu.Config{Acceleration: acceleration(ctx, i, c)})
-	case fake.Name:
-		return fake.New(guest)
 	default:
 		return nil, fmt.Errorf("configuration: driver %q is unknown: leave it empty, or %q, or %q", c.Driver, firecracker.Name, qemu.Name)
 	}
@@ -161,12 +157,4 @@ func acceleration(ctx context.Context, i instance.Instance, c instance.Config) s
 		return "tcg"
 	}
 	return "kvm"
-}
-
-// rootfsCommand is the helper that makes the file systems of templates; spaced-host starts it.
-func rootfsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: rootfs.Subcommand, Hidden: true, DisableFlagParsing: true,
-		Run: func(_ *cobra.Command, args []string) { os.Exit(rootfs.HelperMain(args)) },
-	}
 }

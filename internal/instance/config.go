@@ -11,7 +11,7 @@ import (
 
 // Config is the platform's configuration file, config.toml in the data directory. Every field has a usable zero value; unknown keys are refused.
 type Config struct {
-	// Driver forces a VMM driver: "firecracker", "qemu", "fake" (tests). Empty: firecracker if it's there and a guest boots with it, else qemu.
+	// Driver forces a VMM driver: "firecracker", "qemu". Empty: firecracker if it's there and a guest boots with it, else qemu.
 	Driver string `toml:"driver"`
 	// Firecracker and Jailer are the paths of the two programs of one release of Firecracker. Empty: those that 'space setup firecracker' has
 	// installed.

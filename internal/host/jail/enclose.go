@@ -77,7 +77,7 @@ func (j *Jail) Remove(ctx context.Context, s Spec) error {
 	if err := group.Kill(ctx); err != nil {
 		return fmt.Errorf("remove enclosure %s: %w", s.ID, err)
 	}
-	if err := killUID(ctx, s.UID); err != nil {
+	if err := EndUID(ctx, s.UID); err != nil {
 		return fmt.Errorf("remove enclosure %s: %w", s.ID, err)
 	}
 	err = errors.Join(group.Remove(ctx), netns.Remove(j.netNS(s.ID)), os.RemoveAll(j.dirOf(s.ID)))

@@ -101,7 +101,7 @@ func (j *Jail) Sweep(ctx context.Context, known map[string]int) ([]Leftover, err
 func (j *Jail) removeLeftover(ctx context.Context, l Leftover) error {
 	switch l.Kind {
 	case Process:
-		return killUID(ctx, l.UID)
+		return EndUID(ctx, l.UID)
 	case Group:
 		group, err := j.group(l.ID)
 		if err != nil {

@@ -60,8 +60,8 @@ func look(pid int) (process, error) {
 	return process{id: id, uid: uid}, err
 }
 
-// killUID ends every process of a uid. None can come after: only a starter could start one.
-func killUID(ctx context.Context, uid int) error {
+// EndUID ends every process of a uid. None can come after: only a starter could start one.
+func EndUID(ctx context.Context, uid int) error {
 	found, err := processes(uid, uid)
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@
 // What callers see of a machine's life is real: a process that can be killed, found again by its handle, stopped and started, and a link to a
 // guest. What isn't: a snapshot holds nothing of files and memory, kernel, disk and memory files are looked at and not used, and nothing
 // separates the "guest" from the host but the enclosure. Pausing stops the agent, not what it started.
+//
+// Inside is the same without processes, for loads under which one for each machine would be all that is measured.
 package fake
 
 import (
@@ -60,10 +62,7 @@ func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Mac
 
 // Load starts a process.
 func (d *Driver) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machine, error) {
-	if here := manifest(l.Shape); !same(l.Manifest, here) {
-		return nil, fmt.Errorf("load machine %s: %w: its manifest is %+v, want %+v", e.ID, vmm.ErrIncompatible, l.Manifest, here)
-	}
-	if err := checkState(l.State); err != nil {
+	if err := checkLoad(l); err != nil {
 		return nil, fmt.Errorf("load machine %s: %w", e.ID, err)
 	}
 	m, err := d.start(ctx, e, l.Shape, l.Memory, l.Disk)

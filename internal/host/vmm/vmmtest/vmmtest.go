@@ -28,6 +28,8 @@ type Fixture struct {
 	Disk string
 	// Virtual says that machines have a kernel, files and memory of their own, which a snapshot holds. A fake's don't.
 	Virtual bool
+	// Inside says that machines have no processes of their own, so that none can be killed from outside or found again. A fake's may.
+	Inside bool
 	// Enclosure makes a place for one machine, and removes it after the test.
 	Enclosure func(t *testing.T) vmm.Enclosure
 }
@@ -36,7 +38,7 @@ type Fixture struct {
 func Run(t *testing.T, f Fixture) {
 	s := &suite{Fixture: f, dir: t.TempDir(), root: t}
 	for _, c := range checks {
-		if c.virtual && !f.Virtual || c.tuned && !f.Tuned {
+		if c.virtual && !f.Virtual || c.tuned && !f.Tuned || c.process && f.Inside {
 			continue
 		}
 		if !t.Run(c.name, func(t *testing.T) { c.run(t, s) }) && c.fatal {
@@ -52,6 +54,7 @@ type check struct {
 	fatal   bool // the others can't be run without it
 	virtual bool // asks for what was in files and memory
 	tuned   bool // asks for what only tuned kernels have
+	process bool // treats the machine's process from outside
 }
 
 var checks = []check{
@@ -69,16 +72,16 @@ var checks = []check{
 	{name: "the guest's kernel does files and terminals", run: checkGuestsKernel, virtual: true},
 	{name: "a tuned kernel has what containers and tools need", run: checkTuned, virtual: true, tuned: true},
 	{name: "a second dial ends the first", run: checkSecondDial},
-	{name: "the peer is the machine's process", run: checkPeer},
-	{name: "a machine is recovered after the daemon's end", run: checkRecover},
-	{name: "a paused machine is recovered", run: checkRecoverPaused},
-	{name: "another process is never recovered", run: checkRecoverOther},
+	{name: "the peer is the machine's process", run: checkPeer, process: true},
+	{name: "a machine is recovered after the daemon's end", run: checkRecover, process: true},
+	{name: "a paused machine is recovered", run: checkRecoverPaused, process: true},
+	{name: "another process is never recovered", run: checkRecoverOther, process: true},
 	{name: "kill may be repeated", run: checkKill},
-	{name: "a killed process is noticed within a second", run: checkDone},
+	{name: "a killed process is noticed within a second", run: checkDone, process: true},
 	{name: "calls on a dead machine say so", run: checkGone},
 	{name: "a guest that stops ends its machine", run: checkGuestStops, virtual: true},
 	{name: "calls may come from several goroutines", run: checkConcurrent},
-	{name: "a stopped process holds up no call", run: checkStopped},
+	{name: "a stopped process holds up no call", run: checkStopped, process: true},
 	{name: "a snapshot that doesn't fit is refused", run: checkIncompatible},
 	{name: "a start that fails leaves no process", run: checkFailedStart},
 	{name: "an ended context starts nothing that stays", run: checkCancelledStart},
