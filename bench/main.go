@@ -10,17 +10,11 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/space-platform/space/client"
-	"github.com/space-platform/space/internal/cli"
-	"github.com/space-platform/space/internal/instance"
 )
 
 // lockPath makes timing runs wait for each other.
@@ -33,14 +27,21 @@ func main() {
 	log.SetFlags(0)
 	log.SetPrefix("bench: ")
 	var r run
-	flag.StringVar(&r.name, "instance", "bench", "instance to measure; it is started, and removed afterwards")
-	flag.StringVar(&r.template, "template", "mini", "template to measure with")
+	name := flag.String("instance", "bench", "instance to measure; it is started, and removed afterwards, as is NAMEload")
+	template := flag.String("template", "mini", "template to measure with")
+	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, warm, control, list; empty for all")
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
-	flag.StringVar(&r.only, "only", "", "parts to run, with commas between them: cold, transfers, launches, memory, warm; empty: all")
-	flag.BoolVar(&r.keep, "keep", false, "leave the instance running")
+	flag.BoolVar(&r.keep, "keep", false, "leave the instances running")
 	out := flag.String("o", "build/bench.json", "file for the results")
 	flag.Parse()
+	var err error
+	if r.platform, err = newPlatform(*name, *template, "bin"); err != nil {
+		log.Fatal(err)
+	}
+	if r.load, err = newPlatform(*name+"load", *template, "build/load"); err != nil {
+		log.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	report, err := r.all(ctx)
@@ -54,15 +55,30 @@ func main() {
 }
 
 type run struct {
-	name, template string
-	rounds, execs  int
-	only           string // names of phases; empty: all
-	keep           bool
+	*platform
+	load          *platform // of fake machines
+	only          string
+	rounds, execs int
+	keep          bool
+	pool          int // how many machines wait
+}
 
-	space  string // the binary
-	client *client.Client
-	inst   instance.Instance
-	pool   int // how many machines wait
+// phase is a part of the run.
+type phase struct {
+	name    string
+	pool    int // noMachines: on fake ones
+	measure func(context.Context) ([]result, error)
+}
+
+// noMachines is the pool of a phase without real machines.
+const noMachines = -1
+
+func (r *run) phases() []phase {
+	all := []phase{
+		{"cold", 0, r.cold}, {"transfers", 0, r.transfers}, {"launches", 0, r.launches}, {"memory", 0, r.memory}, {"warm", warmPool, r.warm},
+		{"control", noMachines, r.control}, {"list", noMachines, r.list},
+	}
+	return slices.DeleteFunc(all, func(p phase) bool { return r.only != "" && !slices.Contains(strings.Split(r.only, ","), p.name) })
 }
 
 // all does the whole run under the lock.
@@ -79,86 +95,44 @@ func (r *run) all(ctx context.Context) (report, error) {
 		}
 	}
 	if !r.keep {
-		defer func() {
-			if err := r.command(context.WithoutCancel(ctx), "purge", "--yes"); err != nil {
-				log.Print("remove the instance: ", err)
-			}
-		}()
+		defer r.remove(ctx)
 	}
 	out := report{Machine: machine(), Commit: commit()}
-	for _, phase := range r.phases() {
-		if r.only != "" && !slices.Contains(strings.Split(r.only, ","), phase.name) {
-			continue
-		}
-		if r.client == nil || phase.pool != r.pool {
-			if err := r.start(ctx, phase.pool); err != nil {
-				return out, err
-			}
-			r.pool = phase.pool
-		}
-		results, err := phase.measure(ctx)
-		if err != nil {
+	for _, p := range r.phases() {
+		if err := r.prepare(ctx, p.pool); err != nil {
 			return out, err
+		}
+		results, err := p.measure(ctx)
+		if err != nil {
+			return out, fmt.Errorf("%s: %w", p.name, err)
 		}
 		out.Results = append(out.Results, results...)
 	}
 	return out, nil
 }
 
-// phase is one part of a run, with a pool of a size.
-type phase struct {
-	name    string
-	pool    int
-	measure func(context.Context) ([]result, error)
+// prepare starts the platform that a phase needs, unless it runs.
+func (r *run) prepare(ctx context.Context, pool int) error {
+	switch {
+	case pool == noMachines && r.load.client == nil:
+		return r.load.start(ctx, "driver = \"fake-inside\"\n")
+	case pool == noMachines || r.client != nil && pool == r.pool:
+		return nil
+	}
+	r.pool = pool
+	return r.start(ctx, fmt.Sprintf("pool_size = \"%d\"\n", pool))
 }
 
-func (r *run) phases() []phase {
-	return []phase{
-		{"cold", 0, r.cold}, {"transfers", 0, r.transfers}, {"launches", 0, r.launches}, {"memory", 0, r.memory}, {"warm", warmPool, r.warm},
-	}
-}
-
-// start starts an instance whose pool has a size; one that runs is restarted.
-func (r *run) start(ctx context.Context, pool int) error {
-	var err error
-	if r.space, err = filepath.Abs("bin/space"); err != nil {
-		return err
-	}
-	if r.client != nil {
-		if err := r.command(ctx, "down", "--force"); err != nil {
-			return err
+// remove removes what was started.
+func (r *run) remove(ctx context.Context) {
+	for _, p := range []*platform{r.platform, r.load} {
+		if p.client == nil {
+			continue
+		}
+		if err := p.purge(ctx); err != nil {
+			log.Print("remove the instance: ", err)
 		}
 	}
-	if err := r.command(ctx, "setup"); err != nil {
-		return err
-	}
-	if r.inst, err = instance.Find(r.name); err != nil {
-		return err
-	}
-	if err := os.WriteFile(r.inst.ConfigFile(), fmt.Appendf(nil, "pool_size = \"%d\"\n", pool), 0o644); err != nil {
-		return err
-	}
-	if err := r.command(ctx, "up"); err != nil {
-		return err
-	}
-	if err := r.command(ctx, "template", "build", r.template); err != nil {
-		return err
-	}
-	c, err := cli.Load(cli.Overrides{Instance: r.name})
-	if err != nil {
-		return err
-	}
-	r.client, err = client.New(c.URL, c.APIKey)
-	return err
-}
-
-func (r *run) command(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, r.space, append(args, "--instance", r.name)...)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("space %s: %w", strings.Join(args, " "), err)
-	}
-	return nil
 }
 
 func since(t time.Time) float64 { return float64(time.Since(t).Microseconds()) / 1000 }

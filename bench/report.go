@@ -30,9 +30,25 @@ type result struct {
 	Ratio    *float64 `json:"ratio,omitempty"`
 	OverBare *float64 `json:"over_bare,omitempty"`
 	// PerS is how many were done in a second when all were asked for at once, PerSRatio that in relation to bare.
-	PerS      *float64  `json:"per_s,omitempty"`
-	PerSRatio *float64  `json:"per_s_ratio,omitempty"`
-	Samples   []float64 `json:"samples"`
+	PerS      *float64 `json:"per_s,omitempty"`
+	PerSRatio *float64 `json:"per_s_ratio,omitempty"`
+	// Goal is what is aimed at, of PerS where that's there and of P50 else, and ToGoal how far it's reached: 1 or more is met.
+	Goal    *float64  `json:"goal,omitempty"`
+	ToGoal  *float64  `json:"to_goal,omitempty"`
+	Samples []float64 `json:"samples,omitempty"`
+}
+
+// rate makes a figure of how many there were in a second.
+func rate(name string, perS, goal float64) result {
+	v, ratio := round(perS), round(perS/goal)
+	return result{Name: name, Unit: "1/s", N: 1, P50: v, P90: v, P99: v, PerS: &v, Goal: &goal, ToGoal: &ratio}
+}
+
+// below adds a goal for the median, in the figure's unit.
+func (r result) below(goal float64) result {
+	ratio := round(goal / r.P50)
+	r.Goal, r.ToGoal = &goal, &ratio
+	return r
 }
 
 // compare makes a figure of our samples and the bare ones of the same run.
@@ -75,10 +91,10 @@ func write(path string, r report) error {
 }
 
 func show(r report) {
-	fmt.Printf("%s · %s\n%-26s %4s %9s %9s %9s %7s %9s %7s %7s\n", r.Machine, r.Commit, "figure", "n", "p50", "p90", "p99", "ratio", "over bare", "per s", "ratio")
+	fmt.Printf("%s · %s\n%-26s %4s %9s %9s %9s %7s %9s %7s %7s %7s %7s\n", r.Machine, r.Commit, "figure", "n", "p50", "p90", "p99", "ratio", "over bare", "per s", "ratio", "goal", "reached")
 	for _, x := range r.Results {
-		fmt.Printf("%-26s %4d %9.1f %9.1f %9.1f %7s %9s %7s %7s\n", x.Name, x.N, x.P50, x.P90, x.P99,
-			optional(x.Ratio), optional(x.OverBare), optional(x.PerS), optional(x.PerSRatio))
+		fmt.Printf("%-26s %4d %9.1f %9.1f %9.1f %7s %9s %7s %7s %7s %7s\n", x.Name, x.N, x.P50, x.P90, x.P99,
+			optional(x.Ratio), optional(x.OverBare), optional(x.PerS), optional(x.PerSRatio), optional(x.Goal), optional(x.ToGoal))
 	}
 }
 

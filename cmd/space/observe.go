@@ -42,7 +42,7 @@ func observed(ctx context.Context, i instance.Instance, c instance.Config, r ins
 func answerOperator(ctx context.Context, port int, o *telemetry.Ops) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err == nil {
-		err = telemetry.Serve(ctx, l, o.Handler())
+		err = telemetry.Serve(ctx, l, profiled(o.Handler()))
 	}
 	if err != nil {
 		slog.Error("no metrics", "port", port, "err", err)

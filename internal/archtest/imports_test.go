@@ -92,6 +92,23 @@ func TestNobodyImportsCmd(t *testing.T) {
 	}
 }
 
+// TestNoFakeIsInstalled keeps machines that separate nothing out of what operators install, whatever a configuration says.
+func TestNoFakeIsInstalled(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"/cmd/space").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deps := strings.Fields(string(out))
+	if !slices.Contains(deps, module+"/internal/host/vmm/qemu") {
+		t.Fatal("the list lacks a driver that the program has")
+	}
+	for _, fake := range []string{"internal/host/vmm/fake", "internal/host/loadtest"} {
+		if slices.Contains(deps, module+"/"+fake) {
+			t.Errorf("cmd/space depends on %s", fake)
+		}
+	}
+}
+
 // TestLawsSpeakOfSomething keeps a renamed folder from silently escaping its law.
 func TestLawsSpeakOfSomething(t *testing.T) {
 	pkgs := list(t)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"maps"
+	"slices"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/operations"
@@ -13,14 +14,9 @@ import (
 // Observe writes what a node's report brought, in one transaction, and ends the operations that waited for it. It returns the ids of
 // those operations. What contradicts a final state is left out.
 func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, err error) {
-	err = s.write(ctx, "record what node "+seen.Node+" reported", func(ctx context.Context, q *db.Queries) error {
-		ended = nil
-		for _, e := range seen.Executions {
-			ids, err := observeExecution(ctx, q, e)
-			if err != nil {
-				return err
-			}
-			ended = append(ended, ids...)
+	err = s.write(ctx, "record what node "+seen.Node+" reported", func(ctx context.Context, q *db.Queries) (err error) {
+		if ended, err = observeExecutions(ctx, q, seen.Executions); err != nil {
+			return err
 		}
 		for _, t := range seen.Templates {
 			ids, err := s.observeTemplate(ctx, q, t)
@@ -49,69 +45,166 @@ func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) er
 	})
 }
 
-// observeExecution writes one observation. The sandbox is locked first, so that a verb that is being decided isn't decided by what has
-// just ceased to be.
-func observeExecution(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
-	rows, err := q.LockSandboxOfExecution(ctx, e.Route.Execution)
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	code, message := failureColumns(e.Error)
-	n, err := q.ObserveExecution(ctx, db.ObserveExecutionParams{
-		Execution: e.Route.Execution, State: string(e.State), ErrorCode: code, ErrorMessage: message, Since: e.Since,
-	})
-	switch {
-	case err != nil || n == 0:
-		return nil, err
-	case e.State == space.ExecutionGone:
-		return endDeletion(ctx, q, e)
-	case !rows[0].Current:
+// observation is a transaction that writes what was seen of executions.
+type observation struct {
+	q        *db.Queries
+	boxes    map[string]db.LockSandboxesOfExecutionsRow // by execution
+	running  map[string]record.Operation                // by sandbox
+	endings  db.EndOperationsParams
+	happened db.InsertSandboxEventsParams
+}
+
+// observeExecutions writes all observations. The sandboxes are locked first, so that a verb that is being decided isn't decided by what has just
+// ceased to be. It returns the operations that have ended.
+func observeExecutions(ctx context.Context, q *db.Queries, seen []record.ExecutionSeen) (ended []string, err error) {
+	if len(seen) == 0 {
 		return nil, nil
 	}
-	ended, err := endOperation(ctx, q, e)
+	o := observation{q: q, boxes: map[string]db.LockSandboxesOfExecutionsRow{}, running: map[string]record.Operation{}}
+	if err := o.lock(ctx, seen); err != nil {
+		return nil, err
+	}
+	news, err := o.write(ctx, seen)
+	if err != nil || len(news) == 0 {
+		return nil, err
+	}
+	if err := o.findOperations(ctx, news); err != nil {
+		return nil, err
+	}
+	if err := o.endDeletions(ctx, news); err != nil {
+		return nil, err
+	}
+	for _, e := range news {
+		if err := o.follow(e); err != nil {
+			return nil, err
+		}
+	}
+	return o.finish(ctx)
+}
+
+func (o *observation) lock(ctx context.Context, seen []record.ExecutionSeen) error {
+	var ids []string
+	for _, e := range seen {
+		ids = append(ids, e.Route.Execution)
+	}
+	rows, err := o.q.LockSandboxesOfExecutions(ctx, ids)
+	for _, r := range rows {
+		o.boxes[r.ID] = r
+	}
+	return err
+}
+
+// write writes the observations themselves, and returns those that are news.
+func (o *observation) write(ctx context.Context, seen []record.ExecutionSeen) (news []record.ExecutionSeen, err error) {
+	var p db.ObserveExecutionsParams
+	for _, e := range seen {
+		code, message := failureColumns(e.Error)
+		p.Executions, p.States, p.Sinces = append(p.Executions, e.Route.Execution), append(p.States, string(e.State)), append(p.Sinces, e.Since)
+		p.ErrorCodes, p.ErrorMessages = append(p.ErrorCodes, text(code)), append(p.ErrorMessages, text(message))
+	}
+	changed, err := o.q.ObserveExecutions(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return ended, emitSandbox(ctx, q, happenedTo(e, rows[0].DiskState), e.Route.Sandbox, first(ended), executionData(e))
+	var gone []string
+	for _, e := range seen {
+		if !slices.Contains(changed, e.Route.Execution) {
+			continue
+		}
+		news = append(news, e)
+		if e.State == space.ExecutionGone {
+			gone = append(gone, e.Route.Execution)
+		}
+	}
+	if len(gone) > 0 {
+		err = o.q.MarkExecutionsGone(ctx, gone)
+	}
+	return news, err
 }
 
-// endDeletion ends the delete of a sandbox of which nothing remains.
-func endDeletion(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
-	running, err := runningOperation(ctx, q, e.Route.Sandbox)
-	if err != nil || running == nil || running.Kind != record.DeleteSandbox {
-		return nil, err
+func (o *observation) findOperations(ctx context.Context, news []record.ExecutionSeen) error {
+	var ids []string
+	for _, e := range news {
+		ids = append(ids, e.Route.Sandbox)
 	}
-	remains, err := q.SandboxRemains(ctx, e.Route.Sandbox)
-	if err != nil || remains {
-		return nil, err
+	rows, err := o.q.RunningOperations(ctx, ids)
+	for _, r := range rows {
+		o.running[r.Sandbox] = record.Operation{ID: r.ID, Kind: record.OperationKind(r.Kind), Status: record.OperationRunning, Sandbox: r.Sandbox}
 	}
-	if err := q.MarkDeleted(ctx, e.Route.Sandbox); err != nil {
-		return nil, err
-	}
-	if err := emitSandbox(ctx, q, record.EventSandboxDeleted, e.Route.Sandbox, running.ID, executionData(e)); err != nil {
-		return nil, err
-	}
-	return endSandboxOperation(ctx, q, e.Route.Sandbox, nil)
+	return err
 }
 
-// endOperation ends the operation that waited for what the current execution has come to.
-func endOperation(ctx context.Context, q *db.Queries, e record.ExecutionSeen) ([]string, error) {
-	running, err := runningOperation(ctx, q, e.Route.Sandbox)
-	if err != nil || running == nil {
-		return nil, err
+// endDeletions ends the deletes of sandboxes of which nothing remains.
+func (o *observation) endDeletions(ctx context.Context, news []record.ExecutionSeen) error {
+	last := map[string]record.ExecutionSeen{} // that was gone, by sandbox
+	for _, e := range news {
+		if e.State == space.ExecutionGone && o.running[e.Route.Sandbox].Kind == record.DeleteSandbox {
+			last[e.Route.Sandbox] = e
+		}
 	}
-	ended, failure := operations.Outcome(running.Kind, e)
-	if !ended {
-		return nil, nil
+	if len(last) == 0 {
+		return nil
 	}
-	return endSandboxOperation(ctx, q, e.Route.Sandbox, failure)
+	remain, err := o.q.SandboxesThatRemain(ctx, slices.Collect(maps.Keys(last)))
+	if err != nil {
+		return err
+	}
+	for _, id := range remain {
+		delete(last, id)
+	}
+	for id, e := range last {
+		o.end(o.running[id].ID, nil)
+		if err := o.emit(record.EventSandboxDeleted, e, o.running[id].ID); err != nil {
+			return err
+		}
+	}
+	return o.q.MarkDeleted(ctx, slices.Collect(maps.Keys(last)))
 }
 
-func first(ids []string) string {
-	if len(ids) == 0 {
-		return ""
+// follow ends the operation that waited for what the current execution has come to, and tells of it.
+func (o *observation) follow(e record.ExecutionSeen) error {
+	box := o.boxes[e.Route.Execution]
+	if e.State == space.ExecutionGone || !box.Current {
+		return nil
 	}
-	return ids[0]
+	ended := ""
+	if op, ok := o.running[e.Route.Sandbox]; ok {
+		if over, failure := operations.Outcome(op.Kind, e); over {
+			o.end(op.ID, failure)
+			ended = op.ID
+		}
+	}
+	return o.emit(happenedTo(e, box.DiskState), e, ended)
+}
+
+func (o *observation) end(operation string, failed *space.Error) {
+	code, message := failureColumns(failed)
+	p := &o.endings
+	p.Ids, p.ErrorCodes, p.ErrorMessages = append(p.Ids, operation), append(p.ErrorCodes, text(code)), append(p.ErrorMessages, text(message))
+}
+
+func (o *observation) emit(t record.EventType, e record.ExecutionSeen, operation string) error {
+	data, err := eventData(executionData(e))
+	p := &o.happened
+	p.Types, p.Sandboxes = append(p.Types, string(t)), append(p.Sandboxes, e.Route.Sandbox)
+	p.Operations, p.Data = append(p.Operations, operation), append(p.Data, string(data))
+	return err
+}
+
+func (o *observation) finish(ctx context.Context) (ended []string, err error) {
+	if len(o.endings.Ids) > 0 {
+		if ended, err = o.q.EndOperations(ctx, o.endings); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.happened.Sandboxes) > 0 {
+		projects, err := o.q.InsertSandboxEvents(ctx, o.happened)
+		if err != nil {
+			return nil, err
+		}
+		note(ctx, projects...)
+	}
+	return ended, nil
 }
 
 // happenedTo is what an observation of its current execution means for the sandbox. disk is the state of the one from whose disk that boots,

@@ -59,6 +59,9 @@ func poolConfig(url string) (*pgxpool.Config, error) {
 		cfg.ConnConfig.RuntimeParams[name] = fmt.Sprint(limit.Milliseconds())
 	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = "space"
+	// A connection keeps the plan of a statement that it made when tables were empty, until they're analyzed: one that reads a table of one page
+	// whole is ruinous when it has grown. What is asked all the time has an index.
+	cfg.ConnConfig.RuntimeParams["enable_seqscan"] = "off"
 	return cfg, nil
 }
 

@@ -6,62 +6,9 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
-	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
-
-// CreateSandbox writes the intent of a new sandbox, all in one transaction, and returns its operation: an earlier one if the request's
-// Idempotency-Key has made it already. fits may refuse it for what its node has and carries already.
-func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits func(record.Room) error) (operation string, err error) {
-	env, err := s.sealEnv(n.Env, envContext(n.Route.Sandbox))
-	if err != nil {
-		return "", err
-	}
-	err = s.write(ctx, "create sandbox "+n.Route.Sandbox, func(ctx context.Context, q *db.Queries) error {
-		operation, err = claim(ctx, q, n.Project, n.Request, n.Operation)
-		if err != nil || operation != n.Operation {
-			return err
-		}
-		if err := admit(ctx, q, n.Project, quota.Of(n.Shape)); err != nil {
-			return err
-		}
-		room, err := room(ctx, q, n.Route.Placement.Node)
-		if err != nil {
-			return err
-		}
-		if err := fits(room); err != nil {
-			return err
-		}
-		return insertSandbox(ctx, q, n, env)
-	})
-	return operation, err
-}
-
-func insertSandbox(ctx context.Context, q *db.Queries, n record.NewSandbox, env []byte) error {
-	metadata, err := json.Marshal(n.Metadata)
-	if err != nil {
-		return err
-	}
-	if err := holdTemplate(ctx, q, n.Template); err != nil {
-		return err
-	}
-	deadline, onExpiry := lifetimeColumns(n.Lifetime)
-	if err := q.InsertSandbox(ctx, db.InsertSandboxParams{
-		ID: n.Route.Sandbox, Project: n.Project, Template: n.Template, Execution: n.Route.Execution,
-		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes), Metadata: metadata,
-		EnvSealed: env, ExpiresAt: deadline, OnExpiry: onExpiry,
-	}); err != nil {
-		return err
-	}
-	if err := insertExecution(ctx, q, record.Execution{Route: n.Route}); err != nil {
-		return err
-	}
-	if err := insertSandboxOperation(ctx, q, n.Operation, n.Project, record.CreateSandbox, n.Route.Sandbox); err != nil {
-		return err
-	}
-	return emitSandbox(ctx, q, record.EventSandboxCreated, n.Route.Sandbox, n.Operation, nil)
-}
 
 func insertExecution(ctx context.Context, q *db.Queries, e record.Execution) error {
 	return q.InsertExecution(ctx, db.InsertExecutionParams{

@@ -23,11 +23,17 @@ type Store struct {
 	pool     *pgxpool.Pool
 	key      *envelope.Key        // nil: nothing secret can be kept or read
 	announce func(project string) // nil: nobody wants to know
+
+	creations gather[creation] // by project and node
 }
 
 // New returns a store on a pool, whose owner closes it. The schema must be up to date; see Migrate.
 // What is secret in a record can be kept and read only by a store with a key; see Sealing.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+func New(pool *pgxpool.Pool) *Store {
+	s := &Store{pool: pool}
+	s.creations = gather[creation]{most: maxTogether, serve: s.createTogether}
+	return s
+}
 
 // Sealing gives a store the key under which it keeps environments, standard input and signing keys, and returns it. Call it before the store
 // is used.

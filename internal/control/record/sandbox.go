@@ -126,6 +126,12 @@ type Load struct {
 	MemoryBytes uint64
 }
 
+// With is the room that is left beside another machine.
+func (r Room) With(s Shape) Room {
+	r.Load.VCPUs, r.Load.MemoryBytes = r.Load.VCPUs+uint64(s.VCPUs), r.Load.MemoryBytes+s.MemoryBytes
+	return r
+}
+
 // Expiring is a sandbox with a deadline.
 type Expiring struct {
 	ID       string

@@ -29,6 +29,13 @@ type Usage struct {
 	DiskBytes   int64
 }
 
+// With is the usage with more.
+func (u Usage) With(more Usage) Usage {
+	return Usage{
+		Sandboxes: u.Sandboxes + more.Sandboxes, VCPUs: u.VCPUs + more.VCPUs, MemoryBytes: u.MemoryBytes + more.MemoryBytes, DiskBytes: u.DiskBytes + more.DiskBytes,
+	}
+}
+
 // Project is a project of an organisation.
 type Project struct {
 	ID        string

@@ -195,6 +195,46 @@ func (q *Queries) InsertSandboxEvent(ctx context.Context, arg InsertSandboxEvent
 	return items, nil
 }
 
+const insertSandboxEvents = `-- name: InsertSandboxEvents :many
+INSERT INTO events (project, type, sandbox, operation, data)
+SELECT s.project, r.type, s.id, nullif(r.operation, ''), r.data::jsonb
+FROM (SELECT unnest($1::text[]) AS sandbox, unnest($2::text[]) AS type, unnest($3::text[]) AS operation, unnest($4::text[]) AS data) r
+JOIN sandboxes s ON s.id = r.sandbox RETURNING project
+`
+
+type InsertSandboxEventsParams struct {
+	Sandboxes  []string
+	Types      []string
+	Operations []string
+	Data       []string
+}
+
+// One of each sandbox. Returns their projects.
+func (q *Queries) InsertSandboxEvents(ctx context.Context, arg InsertSandboxEventsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, insertSandboxEvents,
+		arg.Sandboxes,
+		arg.Types,
+		arg.Operations,
+		arg.Data,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var project string
+		if err := rows.Scan(&project); err != nil {
+			return nil, err
+		}
+		items = append(items, project)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertTemplateEvent = `-- name: InsertTemplateEvent :many
 INSERT INTO events (project, type, template, operation, data)
 SELECT t.project, $1::text, t.id, $2::text, $3::jsonb FROM templates t WHERE t.id = $4 RETURNING project

@@ -40,6 +40,51 @@ func (q *Queries) ClaimIdempotencyKey(ctx context.Context, arg ClaimIdempotencyK
 	return result.RowsAffected(), nil
 }
 
+const claimIdempotencyKeys = `-- name: ClaimIdempotencyKeys :many
+INSERT INTO idempotency_keys (project, key, request_hash, resource)
+SELECT $1, r.key, r.request_hash, r.resource
+FROM (SELECT unnest($2::text[]) AS key, unnest($3::bytea[]) AS request_hash, unnest($4::text[]) AS resource) r ORDER BY r.key
+ON CONFLICT (project, key) DO UPDATE
+SET request_hash = excluded.request_hash, resource = excluded.resource, created_at = now()
+WHERE idempotency_keys.created_at < now() - $5::interval
+RETURNING key
+`
+
+type ClaimIdempotencyKeysParams struct {
+	Project       string
+	Keys          []string
+	RequestHashes [][]byte
+	Resources     []string
+	Kept          time.Duration
+}
+
+// As ClaimIdempotencyKey, for different keys at once, in an order that all who do that have. Returns those that are ours.
+func (q *Queries) ClaimIdempotencyKeys(ctx context.Context, arg ClaimIdempotencyKeysParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, claimIdempotencyKeys,
+		arg.Project,
+		arg.Keys,
+		arg.RequestHashes,
+		arg.Resources,
+		arg.Kept,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		items = append(items, key)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const idempotencyKey = `-- name: IdempotencyKey :one
 SELECT request_hash, resource, created_at FROM idempotency_keys
 WHERE project = $1 AND key = $2 AND created_at >= now() - $3::interval
@@ -62,6 +107,21 @@ func (q *Queries) IdempotencyKey(ctx context.Context, arg IdempotencyKeyParams) 
 	var i IdempotencyKeyRow
 	err := row.Scan(&i.RequestHash, &i.Resource, &i.CreatedAt)
 	return i, err
+}
+
+const releaseIdempotencyKeys = `-- name: ReleaseIdempotencyKeys :exec
+DELETE FROM idempotency_keys WHERE project = $1 AND key = ANY($2::text[])
+`
+
+type ReleaseIdempotencyKeysParams struct {
+	Project string
+	Keys    []string
+}
+
+// Those whose requests made nothing after all.
+func (q *Queries) ReleaseIdempotencyKeys(ctx context.Context, arg ReleaseIdempotencyKeysParams) error {
+	_, err := q.db.Exec(ctx, releaseIdempotencyKeys, arg.Project, arg.Keys)
+	return err
 }
 
 const repointIdempotencyKey = `-- name: RepointIdempotencyKey :exec

@@ -53,6 +53,7 @@ type Execution struct {
 	PodUid        string
 	CreatedAt     time.Time
 	DiskOf        *string
+	GoneAt        *time.Time
 }
 
 type ExecutionStatus struct {

@@ -40,28 +40,35 @@ func (q *Queries) LockNode(ctx context.Context, name string) ([]LockNodeRow, err
 	return items, nil
 }
 
-const lockSandboxOfExecution = `-- name: LockSandboxOfExecution :many
-SELECT (s.execution = e.id)::boolean AS current, dst.state AS disk_state
+const lockSandboxesOfExecutions = `-- name: LockSandboxesOfExecutions :many
+SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state
 FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
-WHERE e.id = $1 FOR NO KEY UPDATE OF s
+WHERE e.id = ANY($1::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s
 `
 
-type LockSandboxOfExecutionRow struct {
+type LockSandboxesOfExecutionsRow struct {
+	ID        string
+	Sandbox   string
 	Current   bool
 	DiskState *string
 }
 
-// Held until the transaction ends; see LockSandbox. None: it has been pruned.
-func (q *Queries) LockSandboxOfExecution(ctx context.Context, execution string) ([]LockSandboxOfExecutionRow, error) {
-	rows, err := q.db.Query(ctx, lockSandboxOfExecution, execution)
+// Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.
+func (q *Queries) LockSandboxesOfExecutions(ctx context.Context, executions []string) ([]LockSandboxesOfExecutionsRow, error) {
+	rows, err := q.db.Query(ctx, lockSandboxesOfExecutions, executions)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []LockSandboxOfExecutionRow
+	var items []LockSandboxesOfExecutionsRow
 	for rows.Next() {
-		var i LockSandboxOfExecutionRow
-		if err := rows.Scan(&i.Current, &i.DiskState); err != nil {
+		var i LockSandboxesOfExecutionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Sandbox,
+			&i.Current,
+			&i.DiskState,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -70,6 +77,15 @@ func (q *Queries) LockSandboxOfExecution(ctx context.Context, execution string) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const markExecutionsGone = `-- name: MarkExecutionsGone :exec
+UPDATE executions SET gone_at = now() WHERE id = ANY($1::text[]) AND gone_at IS NULL
+`
+
+func (q *Queries) MarkExecutionsGone(ctx context.Context, executions []string) error {
+	_, err := q.db.Exec(ctx, markExecutionsGone, executions)
+	return err
 }
 
 const node = `-- name: Node :one
@@ -116,13 +132,13 @@ SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of,
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
         ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent
-FROM sandboxes s
-JOIN executions e ON e.sandbox = s.id
-JOIN executions cur ON cur.id = s.execution
+FROM executions e
+JOIN sandboxes s ON s.id = e.sandbox
+LEFT JOIN executions cur ON cur.id = s.execution AND cur.id <> e.id
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
-LEFT JOIN operations op ON op.id = (SELECT x.id FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1)
-WHERE s.deleted_at IS NULL AND e.node = $1 AND (st.state IS NULL OR st.state <> 'gone')
+LEFT JOIN LATERAL (SELECT x.request, x.traceparent FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) op ON true
+WHERE e.node = $1 AND e.gone_at IS NULL
 ORDER BY e.created_at, e.id
 `
 
@@ -186,10 +202,10 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 
 const nodeLoad = `-- name: NodeLoad :one
 SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
-FROM sandboxes s
-JOIN executions e ON e.sandbox = s.id
+FROM executions e
+JOIN sandboxes s ON s.id = e.sandbox
 LEFT JOIN execution_status st ON st.execution = e.id
-WHERE s.deleted_at IS NULL AND e.node = $1 AND (st.state IS NULL OR st.state = 'running')
+WHERE e.node = $1 AND e.gone_at IS NULL AND (st.state IS NULL OR st.state = 'running')
 `
 
 type NodeLoadRow struct {
@@ -205,50 +221,79 @@ func (q *Queries) NodeLoad(ctx context.Context, node string) (NodeLoadRow, error
 	return i, err
 }
 
-const observeExecution = `-- name: ObserveExecution :execrows
+const observeExecutions = `-- name: ObserveExecutions :many
 INSERT INTO execution_status (execution, state, error_code, error_message, since)
-SELECT e.id, $1::text, $2::text, $3::text, $4::timestamptz FROM executions e WHERE e.id = $5
+SELECT e.id, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, r.since
+FROM (
+    SELECT unnest($1::text[]) AS execution, unnest($2::text[]) AS state, unnest($3::text[]) AS error_code,
+        unnest($4::text[]) AS error_message, unnest($5::timestamptz[]) AS since
+) r JOIN executions e ON e.id = r.execution
 ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, execution_status.error_code),
     error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
 WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
     OR (execution_status.state = 'stopped' AND excluded.state IN ('lost', 'gone'))
     OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone')
+RETURNING execution
 `
 
-type ObserveExecutionParams struct {
-	State        string
-	ErrorCode    *string
-	ErrorMessage *string
-	Since        time.Time
-	Execution    string
+type ObserveExecutionsParams struct {
+	Executions    []string
+	States        []string
+	ErrorCodes    []string
+	ErrorMessages []string
+	Sinces        []time.Time
 }
 
-// What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone.
-func (q *Queries) ObserveExecution(ctx context.Context, arg ObserveExecutionParams) (int64, error) {
-	result, err := q.db.Exec(ctx, observeExecution,
-		arg.State,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.Since,
-		arg.Execution,
+// What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone. Returns those that changed.
+func (q *Queries) ObserveExecutions(ctx context.Context, arg ObserveExecutionsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, observeExecutions,
+		arg.Executions,
+		arg.States,
+		arg.ErrorCodes,
+		arg.ErrorMessages,
+		arg.Sinces,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var execution string
+		if err := rows.Scan(&execution); err != nil {
+			return nil, err
+		}
+		items = append(items, execution)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-const sandboxRemains = `-- name: SandboxRemains :one
-SELECT EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-    WHERE x.sandbox = $1 AND (xst.state IS NULL OR xst.state <> 'gone'))
+const sandboxesThatRemain = `-- name: SandboxesThatRemain :many
+SELECT DISTINCT sandbox FROM executions WHERE sandbox = ANY($1::text[]) AND gone_at IS NULL
 `
 
-// Whether any of a sandbox's executions isn't gone.
-func (q *Queries) SandboxRemains(ctx context.Context, sandbox string) (bool, error) {
-	row := q.db.QueryRow(ctx, sandboxRemains, sandbox)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
+// Those of which an execution isn't gone.
+func (q *Queries) SandboxesThatRemain(ctx context.Context, sandboxes []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, sandboxesThatRemain, sandboxes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var sandbox string
+		if err := rows.Scan(&sandbox); err != nil {
+			return nil, err
+		}
+		items = append(items, sandbox)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const seeNode = `-- name: SeeNode :exec

@@ -10,6 +10,40 @@ import (
 	"time"
 )
 
+const endOperations = `-- name: EndOperations :many
+UPDATE operations o SET status = CASE WHEN r.error_code = '' THEN 'succeeded' ELSE 'failed' END, error_code = nullif(r.error_code, ''),
+    error_message = CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, ended_at = now()
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS error_code, unnest($3::text[]) AS error_message) r
+WHERE o.id = r.id AND o.status = 'running' RETURNING o.id
+`
+
+type EndOperationsParams struct {
+	Ids           []string
+	ErrorCodes    []string
+	ErrorMessages []string
+}
+
+// Those that run; one that has ended keeps its end. An empty error is none: it succeeded.
+func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, endOperations, arg.Ids, arg.ErrorCodes, arg.ErrorMessages)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endSandboxOperation = `-- name: EndSandboxOperation :many
 UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
 WHERE sandbox = $4::text AND status = 'running' RETURNING id
@@ -206,6 +240,37 @@ func (q *Queries) Operation(ctx context.Context, arg OperationParams) (Operation
 		&i.EndedAt,
 	)
 	return i, err
+}
+
+const runningOperations = `-- name: RunningOperations :many
+SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY($1::text[]) AND status = 'running'
+`
+
+type RunningOperationsRow struct {
+	ID      string
+	Kind    string
+	Sandbox string
+}
+
+// At most one of each sandbox.
+func (q *Queries) RunningOperations(ctx context.Context, sandboxes []string) ([]RunningOperationsRow, error) {
+	rows, err := q.db.Query(ctx, runningOperations, sandboxes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunningOperationsRow
+	for rows.Next() {
+		var i RunningOperationsRow
+		if err := rows.Scan(&i.ID, &i.Kind, &i.Sandbox); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runningSandboxOperation = `-- name: RunningSandboxOperation :many

@@ -10,6 +10,75 @@ import (
 	"time"
 )
 
+const createSandboxes = `-- name: CreateSandboxes :exec
+WITH r AS (
+    SELECT unnest($2::text[]) AS id, unnest($3::text[]) AS template, unnest($4::text[]) AS execution,
+        unnest($5::bigint[]) AS epoch, unnest($6::text[]) AS placement_kind, unnest($7::text[]) AS pod_uid,
+        unnest($8::integer[]) AS vcpus, unnest($9::bigint[]) AS memory_bytes, unnest($10::bigint[]) AS disk_bytes,
+        unnest($11::text[]) AS metadata, unnest($12::bytea[]) AS env_sealed, unnest($13::text[]) AS expires_at,
+        unnest($14::text[]) AS on_expiry, unnest($15::text[]) AS operation, unnest($16::text[]) AS request,
+        unnest($17::text[]) AS traceparent
+), s AS (
+    INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
+    SELECT r.id, $1, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
+        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, '') FROM r
+), e AS (
+    INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid)
+    SELECT r.execution, r.id, r.epoch, r.placement_kind, $18, r.pod_uid FROM r
+), o AS (
+    INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
+    SELECT r.operation, $1, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, '') FROM r
+)
+INSERT INTO events (project, type, sandbox, operation, data) SELECT $1, 'sandbox.created', r.id, r.operation, '{}' FROM r
+`
+
+type CreateSandboxesParams struct {
+	Project        string
+	Ids            []string
+	Templates      []string
+	Executions     []string
+	Epochs         []int64
+	PlacementKinds []string
+	PodUids        []string
+	Vcpus          []int32
+	MemoryBytes    []int64
+	DiskBytes      []int64
+	Metadata       []string
+	EnvSealed      [][]byte
+	ExpiresAt      []string
+	OnExpiry       []string
+	Operations     []string
+	Requests       []string
+	Traceparents   []string
+	Node           string
+}
+
+// What a new sandbox is, all of it: itself, its first execution, the operation, and that it happened. They're of one project and one node. What is
+// empty is null.
+func (q *Queries) CreateSandboxes(ctx context.Context, arg CreateSandboxesParams) error {
+	_, err := q.db.Exec(ctx, createSandboxes,
+		arg.Project,
+		arg.Ids,
+		arg.Templates,
+		arg.Executions,
+		arg.Epochs,
+		arg.PlacementKinds,
+		arg.PodUids,
+		arg.Vcpus,
+		arg.MemoryBytes,
+		arg.DiskBytes,
+		arg.Metadata,
+		arg.EnvSealed,
+		arg.ExpiresAt,
+		arg.OnExpiry,
+		arg.Operations,
+		arg.Requests,
+		arg.Traceparents,
+		arg.Node,
+	)
+	return err
+}
+
 const desire = `-- name: Desire :exec
 UPDATE sandboxes SET desired = $1, execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
     stop_grace_millis = coalesce($3::integer, stop_grace_millis),
@@ -141,42 +210,6 @@ func (q *Queries) InsertExecution(ctx context.Context, arg InsertExecutionParams
 	return err
 }
 
-const insertSandbox = `-- name: InsertSandbox :exec
-INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
-VALUES ($1, $2, $3, 'running', $4, $5, $6, $7, $8, $9, $10, $11)
-`
-
-type InsertSandboxParams struct {
-	ID          string
-	Project     string
-	Template    string
-	Execution   string
-	Vcpus       int32
-	MemoryBytes int64
-	DiskBytes   int64
-	Metadata    []byte
-	EnvSealed   []byte
-	ExpiresAt   *time.Time
-	OnExpiry    *string
-}
-
-func (q *Queries) InsertSandbox(ctx context.Context, arg InsertSandboxParams) error {
-	_, err := q.db.Exec(ctx, insertSandbox,
-		arg.ID,
-		arg.Project,
-		arg.Template,
-		arg.Execution,
-		arg.Vcpus,
-		arg.MemoryBytes,
-		arg.DiskBytes,
-		arg.Metadata,
-		arg.EnvSealed,
-		arg.ExpiresAt,
-		arg.OnExpiry,
-	)
-	return err
-}
-
 const keepFileKey = `-- name: KeepFileKey :one
 UPDATE sandboxes SET file_key_sealed = coalesce(file_key_sealed, $1) WHERE id = $2 RETURNING file_key_sealed
 `
@@ -212,11 +245,11 @@ func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (strin
 }
 
 const markDeleted = `-- name: MarkDeleted :exec
-UPDATE sandboxes SET deleted_at = now() WHERE id = $1
+UPDATE sandboxes SET deleted_at = now() WHERE id = ANY($1::text[])
 `
 
-func (q *Queries) MarkDeleted(ctx context.Context, id string) error {
-	_, err := q.db.Exec(ctx, markDeleted, id)
+func (q *Queries) MarkDeleted(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, markDeleted, ids)
 	return err
 }
 

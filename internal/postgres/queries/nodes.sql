@@ -20,13 +20,13 @@ SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of,
         WHEN s.execution = e.id THEN s.desired
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
         ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent
-FROM sandboxes s
-JOIN executions e ON e.sandbox = s.id
-JOIN executions cur ON cur.id = s.execution
+FROM executions e
+JOIN sandboxes s ON s.id = e.sandbox
+LEFT JOIN executions cur ON cur.id = s.execution AND cur.id <> e.id
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
-LEFT JOIN operations op ON op.id = (SELECT x.id FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1)
-WHERE s.deleted_at IS NULL AND e.node = @node AND (st.state IS NULL OR st.state <> 'gone')
+LEFT JOIN LATERAL (SELECT x.request, x.traceparent FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) op ON true
+WHERE e.node = @node AND e.gone_at IS NULL
 ORDER BY e.created_at, e.id;
 
 -- name: LockNode :many
@@ -36,28 +36,35 @@ SELECT cpus, memory_bytes FROM nodes WHERE name = @name FOR NO KEY UPDATE;
 -- name: NodeLoad :one
 -- What the machines take that run on a node or are about to.
 SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
-FROM sandboxes s
-JOIN executions e ON e.sandbox = s.id
+FROM executions e
+JOIN sandboxes s ON s.id = e.sandbox
 LEFT JOIN execution_status st ON st.execution = e.id
-WHERE s.deleted_at IS NULL AND e.node = @node AND (st.state IS NULL OR st.state = 'running');
+WHERE e.node = @node AND e.gone_at IS NULL AND (st.state IS NULL OR st.state = 'running');
 
--- name: LockSandboxOfExecution :many
--- Held until the transaction ends; see LockSandbox. None: it has been pruned.
-SELECT (s.execution = e.id)::boolean AS current, dst.state AS disk_state
+-- name: LockSandboxesOfExecutions :many
+-- Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.
+SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state
 FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
-WHERE e.id = @execution FOR NO KEY UPDATE OF s;
+WHERE e.id = ANY(@executions::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s;
 
--- name: ObserveExecution :execrows
--- What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone.
+-- name: ObserveExecutions :many
+-- What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone. Returns those that changed.
 INSERT INTO execution_status (execution, state, error_code, error_message, since)
-SELECT e.id, @state::text, sqlc.narg('error_code')::text, sqlc.narg('error_message')::text, @since::timestamptz FROM executions e WHERE e.id = @execution
+SELECT e.id, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, r.since
+FROM (
+    SELECT unnest(@executions::text[]) AS execution, unnest(@states::text[]) AS state, unnest(@error_codes::text[]) AS error_code,
+        unnest(@error_messages::text[]) AS error_message, unnest(@sinces::timestamptz[]) AS since
+) r JOIN executions e ON e.id = r.execution
 ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, execution_status.error_code),
     error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
 WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
     OR (execution_status.state = 'stopped' AND excluded.state IN ('lost', 'gone'))
-    OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone');
+    OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone')
+RETURNING execution;
 
--- name: SandboxRemains :one
--- Whether any of a sandbox's executions isn't gone.
-SELECT EXISTS (SELECT 1 FROM executions x LEFT JOIN execution_status xst ON xst.execution = x.id
-    WHERE x.sandbox = @sandbox AND (xst.state IS NULL OR xst.state <> 'gone'));
+-- name: MarkExecutionsGone :exec
+UPDATE executions SET gone_at = now() WHERE id = ANY(@executions::text[]) AND gone_at IS NULL;
+
+-- name: SandboxesThatRemain :many
+-- Those of which an execution isn't gone.
+SELECT DISTINCT sandbox FROM executions WHERE sandbox = ANY(@sandboxes::text[]) AND gone_at IS NULL;

@@ -14,6 +14,17 @@ FROM operations WHERE project = @project AND id = @id;
 -- None or one.
 SELECT id, kind FROM operations WHERE sandbox = @sandbox::text AND status = 'running';
 
+-- name: RunningOperations :many
+-- At most one of each sandbox.
+SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running';
+
+-- name: EndOperations :many
+-- Those that run; one that has ended keeps its end. An empty error is none: it succeeded.
+UPDATE operations o SET status = CASE WHEN r.error_code = '' THEN 'succeeded' ELSE 'failed' END, error_code = nullif(r.error_code, ''),
+    error_message = CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, ended_at = now()
+FROM (SELECT unnest(@ids::text[]) AS id, unnest(@error_codes::text[]) AS error_code, unnest(@error_messages::text[]) AS error_message) r
+WHERE o.id = r.id AND o.status = 'running' RETURNING o.id;
+
 -- name: SucceededSandboxOperation :many
 -- The newest of that kind; none or one.
 SELECT id FROM operations WHERE sandbox = @sandbox::text AND kind = @kind AND status = 'succeeded' ORDER BY created_at DESC, id DESC LIMIT 1;

@@ -1,6 +1,25 @@
--- name: InsertSandbox :exec
-INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
-VALUES (@id, @project, @template, 'running', @execution, @vcpus, @memory_bytes, @disk_bytes, @metadata, @env_sealed, @expires_at, @on_expiry);
+-- name: CreateSandboxes :exec
+-- What a new sandbox is, all of it: itself, its first execution, the operation, and that it happened. They're of one project and one node. What is
+-- empty is null.
+WITH r AS (
+    SELECT unnest(@ids::text[]) AS id, unnest(@templates::text[]) AS template, unnest(@executions::text[]) AS execution,
+        unnest(@epochs::bigint[]) AS epoch, unnest(@placement_kinds::text[]) AS placement_kind, unnest(@pod_uids::text[]) AS pod_uid,
+        unnest(@vcpus::integer[]) AS vcpus, unnest(@memory_bytes::bigint[]) AS memory_bytes, unnest(@disk_bytes::bigint[]) AS disk_bytes,
+        unnest(@metadata::text[]) AS metadata, unnest(@env_sealed::bytea[]) AS env_sealed, unnest(@expires_at::text[]) AS expires_at,
+        unnest(@on_expiry::text[]) AS on_expiry, unnest(@operations::text[]) AS operation, unnest(@requests::text[]) AS request,
+        unnest(@traceparents::text[]) AS traceparent
+), s AS (
+    INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
+    SELECT r.id, @project, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
+        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, '') FROM r
+), e AS (
+    INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid)
+    SELECT r.execution, r.id, r.epoch, r.placement_kind, @node, r.pod_uid FROM r
+), o AS (
+    INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
+    SELECT r.operation, @project, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, '') FROM r
+)
+INSERT INTO events (project, type, sandbox, operation, data) SELECT @project, 'sandbox.created', r.id, r.operation, '{}' FROM r;
 
 -- name: InsertExecution :exec
 INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of)
@@ -75,4 +94,4 @@ UPDATE sandboxes SET file_key_sealed = coalesce(file_key_sealed, @file_key_seale
 UPDATE sandboxes SET file_key_sealed = NULL WHERE project = @project AND id = @id;
 
 -- name: MarkDeleted :exec
-UPDATE sandboxes SET deleted_at = now() WHERE id = @id;
+UPDATE sandboxes SET deleted_at = now() WHERE id = ANY(@ids::text[]);
