@@ -20,7 +20,7 @@ const maxStdin = 1 << 20
 const stdinNotice = 3 * time.Second
 
 // aboutInput is what the help of run and exec says of stdin and signals.
-const aboutInput = `What is piped in is the command's stdin; with -i it's sent as it comes, with -t from a terminal. Without -t an interrupt (Ctrl-C), a hangup and
+const aboutInput = `What is piped in is the command's stdin; with -i it's sent as it comes, with -t typed into its terminal. Without -t an interrupt (Ctrl-C), a hangup and
 a request to terminate go to the command as signals, and a second one kills it; with -t the keys themselves go there.`
 
 // commandFlags say how a command runs in its sandbox.

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/space-platform/space/client"
 )
+
+var eventID = regexp.MustCompile(`^[0-9]{0,19}$`)
 
 func eventsCommand(a *app) *cobra.Command {
 	var follow bool
@@ -29,6 +32,9 @@ func eventsCommand(a *app) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		if after != "" && !follow {
 			return wrongly("without -f all events that are kept are shown", "--after goes with -f")
+		}
+		if !eventID.MatchString(after) {
+			return wrongly("'space events -o json' shows the ids", "--after %q is no event's id", after)
 		}
 		cl, err := n.client()
 		if err != nil {

@@ -81,6 +81,14 @@ func (f *fake) operation(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	if r.PathValue("id") == "op_build_endless" {
+		select {
+		case f.started <- struct{}{}:
+		default: // it was told
+		}
+		<-r.Context().Done()
+		return
+	}
 	if r.PathValue("id") == "op_build_doomed" {
 		detail, id := "step 2: exit 9", "req_9"
 		answer(w, 200, gen.Operation{Id: "op_build_doomed", Kind: gen.OperationKindBuildTemplate, Status: gen.OperationStatusFailed, CreatedAt: epoch,

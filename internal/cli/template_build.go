@@ -30,13 +30,25 @@ func templateBuildCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := awaitBuild(cmd.Context(), c, op, args[0], cmd.ErrOrStderr(), false)
-		if err != nil {
-			return err
-		}
-		return n.showTemplate(cmd.OutOrStdout(), t)
+		return n.showBuild(cmd, c, op, args[0], false)
 	}
 	return c
+}
+
+// showBuild waits for the end of a build and shows the template. Who doesn't want to wait is told that the build goes on.
+func (n *connection) showBuild(cmd *cobra.Command, c *client.Client, op client.Operation, name string, lines bool) error {
+	ctx, _, stop := interruptible(cmd.Context())
+	defer stop()
+	t, err := awaitBuild(ctx, c, op, name, cmd.ErrOrStderr(), lines)
+	var s signalled
+	switch {
+	case err != nil && errors.As(context.Cause(ctx), &s):
+		return exitCode{exitSignal + int(s.Signal), &cliError{code: "interrupted", message: "template " + name + " goes on being built",
+			hint: "'space template logs -f " + name + "' shows how it goes, 'space template rm " + name + "' ends it"}}
+	case err != nil:
+		return err
+	}
+	return n.showTemplate(cmd.OutOrStdout(), t)
 }
 
 // awaitBuild waits for the end of a build, and tells each new step of it, and what it says if lines are wanted. The template itself says whether it's over: a node makes one

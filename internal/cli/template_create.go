@@ -45,11 +45,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t, err := awaitBuild(cmd.Context(), cl, op, args[0], cmd.ErrOrStderr(), !f.quiet)
-		if err != nil {
-			return err
-		}
-		return n.showTemplate(cmd.OutOrStdout(), t)
+		return n.showBuild(cmd, cl, op, args[0], !f.quiet)
 	}
 	return c
 }

@@ -15,7 +15,7 @@ func userCommand(a *app) *cobra.Command {
 	n := connectionFlags(a, c)
 	head, row := []string{"ID", "NAME", "ROLE"}, func(u client.User) []string { return []string{u.Id, u.Name, string(u.Role)} }
 	role := client.Role("developer")
-	add := &cobra.Command{Use: "add NAME --role ROLE", Short: "Add a user", Args: cobra.ExactArgs(1),
+	add := &cobra.Command{Use: "add NAME", Short: "Add a user", Args: cobra.ExactArgs(1),
 		Example: "  space user add ada --role admin",
 		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 			u, err := c.CreateUser(ctx, args[0], role)
