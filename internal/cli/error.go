@@ -192,6 +192,21 @@ func readable(err error) error {
 	return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), why)
 }
 
+var unknownCommand = regexp.MustCompile(`^unknown command "([^"]+)" for `)
+
+// similar names the subcommands that somebody may have meant; without any it's the other hint.
+func similar(cmd *cobra.Command, word, other string) string {
+	cmd.SuggestionsMinimumDistance = min(2, len(word)/3) // letters that differ
+	var all []string
+	for _, name := range cmd.SuggestionsFor(word) {
+		all = append(all, "'"+cmd.CommandPath()+" "+name+"'")
+	}
+	if len(all) == 0 {
+		return other
+	}
+	return "did you mean " + strings.Join(all, " or ") + "?"
+}
+
 // report shows an error and returns the exit code.
 func report(to io.Writer, cmd *cobra.Command, args []string, err error) int {
 	if err == nil {
@@ -214,6 +229,9 @@ func report(to io.Writer, cmd *cobra.Command, args []string, err error) int {
 		code, s = exitUsage, shown{Code: "usage", Message: readable(err).Error(), Hint: "add --help to see how a command is used"}
 		if strings.Contains(s.Message, " arg(s), ") { // cobra's words for too few or too many
 			s.Message, s.Hint = cmd.CommandPath()+" "+s.Message, "write "+cmd.UseLine()
+		}
+		if m := unknownCommand.FindStringSubmatch(s.Message); m != nil {
+			s.Hint = similar(cmd, m[1], s.Hint)
 		}
 	}
 	s.show(to, asJSON)

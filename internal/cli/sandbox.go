@@ -13,7 +13,8 @@ import (
 )
 
 func sandboxCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "sandbox", Short: "Create, show, change, stop, start and delete sandboxes", Args: cobra.NoArgs, RunE: help}
+	c := &cobra.Command{Use: "sandbox", Short: "Create, show, change, stop, start and delete sandboxes", Args: cobra.NoArgs, RunE: help,
+		SuggestFor: []string{"ls", "list", "create", "rm", "delete", "stop", "start", "inspect"}}
 	n := connectionFlags(a, c)
 	c.AddCommand(sandboxCreateCommand(n), sandboxListCommand(n), sandboxGetCommand(n), sandboxUpdateCommand(n),
 		sandboxStopCommand(n), sandboxStartCommand(n), sandboxTokenCommand(n), sandboxURLCommand(n), sandboxRemoveCommand(n))

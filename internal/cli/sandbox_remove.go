@@ -12,7 +12,7 @@ import (
 
 func sandboxRemoveCommand(n *connection) *cobra.Command {
 	return &cobra.Command{
-		Use: "rm SANDBOX…", Aliases: []string{"delete"}, Short: "Delete sandboxes, in any state, and wait until nothing of them is left",
+		Use: "rm SANDBOX…", Aliases: []string{"delete"}, SuggestFor: []string{"kill", "remove"}, Short: "Delete sandboxes, in any state, and wait until nothing of them is left",
 		Example: "  space sandbox rm sbx_…\n  space sandbox rm sbx_… sbx_…", ValidArgsFunction: n.completes(true, sandboxes()),
 		Args: cobra.MinimumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := n.client()

@@ -12,7 +12,8 @@ import (
 )
 
 func templateCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "template", Short: "Build and show templates", Args: cobra.NoArgs, RunE: help}
+	c := &cobra.Command{Use: "template", Short: "Build and show templates", Args: cobra.NoArgs, RunE: help,
+		SuggestFor: []string{"build", "images", "image"}}
 	n := connectionFlags(a, c)
 	c.AddCommand(templateListCommand(n), templateGetCommand(n), templateBuildCommand(n), templateCreateCommand(n), templateLogsCommand(n),
 		templateTagCommand(n), templateAliasCommand(n), templateRemoveCommand(n))
