@@ -22,6 +22,7 @@ import (
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/service"
+	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
@@ -49,6 +50,7 @@ const (
 	layersName     = "layers"
 	executionsName = "executions"
 	sandboxesName  = "sandboxes"
+	endsName       = "session-ends"
 
 	uploadsName = "uploads"
 	blobsName   = "blobs"
@@ -101,16 +103,20 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	ends, err := session.OpenEnds(filepath.Join(c.Volume.Path, endsName), changes.Notify)
+	if err != nil {
+		return err
+	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
-		Pool: c.Pool, Memory: meminfo.Read,
+		Pool: c.Pool, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
 	}
 	h.service = &service.Host{
-		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Uploads: h.uploads, Facts: facts, Changes: changes,
+		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Uploads: h.uploads, Ends: ends, Facts: facts, Changes: changes,
 	}
 	return nil
 }

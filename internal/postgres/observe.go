@@ -30,6 +30,11 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 				return err
 			}
 		}
+		for _, e := range seen.Sessions {
+			if err := endSession(ctx, q, seen.Node, e); err != nil {
+				return err
+			}
+		}
 		if seen.Facts == nil {
 			return nil
 		}

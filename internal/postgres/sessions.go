@@ -111,7 +111,24 @@ func session(r db.SessionRow) record.Session {
 	if r.StartedAt != nil {
 		out.StartedAt = *r.StartedAt
 	}
+	switch {
+	case r.EndedAt != nil:
+		out.End = &record.SessionEnd{
+			Session: r.ID, At: *r.EndedAt, Code: r.ExitCode, Signal: r.ExitSignal, Error: r.ExitError, TimedOut: r.TimedOut, Stopped: r.Stopped, Lost: r.Lost,
+			OutputBytes: r.OutputBytes,
+		}
+	case r.State != nil: // its execution is gone, and can tell nothing any more
+		out.End = &record.SessionEnd{Session: r.ID, At: *r.Since, Lost: true, Error: text(r.ErrorMessage)}
+	}
 	return out
+}
+
+// endSession writes how a session of a node has ended, unless that is known.
+func endSession(ctx context.Context, q *db.Queries, node string, e record.SessionEnd) error {
+	return q.EndSession(ctx, db.EndSessionParams{
+		ID: e.Session, Node: node, EndedAt: e.At, ExitCode: e.Code, ExitSignal: e.Signal, ExitError: e.Error, TimedOut: e.TimedOut, Stopped: e.Stopped, Lost: e.Lost,
+		OutputBytes: e.OutputBytes,
+	})
 }
 
 // spec is what isn't secret of what a session runs.

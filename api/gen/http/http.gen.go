@@ -320,6 +320,7 @@ func (e SandboxState) Valid() bool {
 // Defines values for SessionState.
 const (
 	SessionStateCreated SessionState = "created"
+	SessionStateEnded   SessionState = "ended"
 	SessionStateStarted SessionState = "started"
 )
 
@@ -327,6 +328,8 @@ const (
 func (e SessionState) Valid() bool {
 	switch e {
 	case SessionStateCreated:
+		return true
+	case SessionStateEnded:
 		return true
 	case SessionStateStarted:
 		return true
@@ -924,23 +927,49 @@ type SandboxUpdate struct {
 
 // Session defines model for Session.
 type Session struct {
-	Argv      *[]string `json:"argv,omitempty"`
+	Argv *[]string `json:"argv,omitempty"`
+
+	// Code The exit status of one that ended by itself.
+	Code      *int      `json:"code,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Cwd       *string   `json:"cwd,omitempty"`
 
+	// EndedAt By the node's clock.
+	EndedAt *time.Time `json:"ended_at,omitempty"`
+
+	// Error Why the program couldn't be started, or why the session was lost.
+	Error *string `json:"error,omitempty"`
+
 	// Execution The execution that it was started in.
-	Execution *string    `json:"execution,omitempty"`
-	Id        string     `json:"id"`
-	Sandbox   string     `json:"sandbox"`
+	Execution *string `json:"execution,omitempty"`
+	Id        string  `json:"id"`
+
+	// Lost Its machine is gone, and how it would have ended isn't known.
+	Lost *bool `json:"lost,omitempty"`
+
+	// OutputBytes Length of its log, of which the end is kept.
+	OutputBytes *int64 `json:"output_bytes,omitempty"`
+	Sandbox     string `json:"sandbox"`
+
+	// Signal The signal that ended it, for example SIGKILL.
+	Signal *string `json:"signal,omitempty"`
+
+	// StartedAt Of the first attach.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
-	// State Started since the first attach.
-	State SessionState  `json:"state"`
-	Tty   *TerminalSize `json:"tty,omitempty"`
-	User  *string       `json:"user,omitempty"`
+	// State `started` since the first attach, until it's known how it ended; that it ended is known within seconds.
+	State SessionState `json:"state"`
+
+	// Stopped It ended while its sandbox was being stopped.
+	Stopped *bool `json:"stopped,omitempty"`
+
+	// TimedOut Its time was over, and it was killed for that.
+	TimedOut *bool         `json:"timed_out,omitempty"`
+	Tty      *TerminalSize `json:"tty,omitempty"`
+	User     *string       `json:"user,omitempty"`
 }
 
-// SessionState Started since the first attach.
+// SessionState `started` since the first attach, until it's known how it ended; that it ended is known within seconds.
 type SessionState string
 
 // SessionCreate Exactly one of `argv` and `shell` is given.

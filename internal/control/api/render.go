@@ -54,7 +54,28 @@ func renderSession(s record.Session) gen.Session {
 	if tty := s.Spec.TTY; tty != (record.Terminal{}) {
 		out.Tty = &gen.TerminalSize{Rows: int(tty.Rows), Cols: int(tty.Cols)}
 	}
+	if s.End != nil {
+		renderSessionEnd(&out, *s.End)
+	}
 	return out
+}
+
+// renderSessionEnd says how a session ended.
+func renderSessionEnd(out *gen.Session, e record.SessionEnd) {
+	out.State, out.EndedAt = gen.SessionStateEnded, notZero(e.At)
+	out.Signal, out.Error, out.TimedOut, out.Stopped, out.Lost = notEmpty(e.Signal), notEmpty(e.Error), notFalse(e.TimedOut), notFalse(e.Stopped), notFalse(e.Lost)
+	out.OutputBytes = &e.OutputBytes
+	if e.Code != nil {
+		code := int(*e.Code)
+		out.Code = &code
+	}
+}
+
+func notFalse(b bool) *bool {
+	if !b {
+		return nil
+	}
+	return &b
 }
 
 func renderAttachment(a sessions.Attachment) gen.Attachment {

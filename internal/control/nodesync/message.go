@@ -3,6 +3,7 @@ package nodesync
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 const (
 	// maxReported bounds what one node can report.
 	maxReported = 10_000
+	// maxSessionEnds bounds the ends of sessions in a report.
+	maxSessionEnds = 200
 	// maxText bounds each text that a node reports.
 	maxText = 4096
 )
@@ -48,7 +51,33 @@ func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
 		}
 		out.Templates = append(out.Templates, r)
 	}
+	if n := len(m.SessionEnds); n > maxSessionEnds {
+		return Report{}, space.Errorf(space.CodeTooLarge, "the report has %d ends of sessions: at most %d are allowed", n, maxSessionEnds)
+	}
+	for _, e := range m.SessionEnds {
+		if space.CheckID(space.PrefixSession, e.GetSession()) == nil {
+			out.Sessions = append(out.Sessions, readSessionEnd(e))
+		}
+		out.told = append(out.told, clean(e.GetSession()))
+	}
 	return out, nil
+}
+
+func readSessionEnd(m *controlv1.SessionEnd) record.SessionEnd {
+	out := record.SessionEnd{Session: m.Session, At: readTime(m.At), OutputBytes: int64(min(m.OutputBytes, math.MaxInt64))}
+	x := m.GetExit()
+	if x == nil {
+		out.Lost, out.Error = true, clean(m.GetLost().GetMessage())
+		return out
+	}
+	out.Error, out.TimedOut, out.Stopped = clean(x.Error), x.TimedOut, x.Stopped
+	if x.Signal != 0 {
+		out.Signal = clean(x.SignalName)
+	} else {
+		code := x.Code
+		out.Code = &code
+	}
+	return out
 }
 
 func readExecution(m *controlv1.ExecutionReport) (ExecutionReport, error) {
@@ -109,6 +138,7 @@ func writeAnswer(a Answer) *controlv1.SynchronizeResponse {
 	for template, number := range a.LogsReceived {
 		out.LogsReceived[template] = uint64(number)
 	}
+	out.SessionEndsReceived = a.SessionEndsReceived
 	return out
 }
 

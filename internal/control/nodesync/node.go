@@ -114,7 +114,7 @@ func (n *Node) observe(ctx context.Context, report Report) (Plan, error) {
 	}
 	now := time.Now()
 	plan := Decide(wanted, report, n.doubted, now)
-	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs}
+	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs, Sessions: report.Sessions}
 	if report.Facts != n.facts || now.Sub(n.seenAt) >= seeEvery {
 		seen.Facts = &report.Facts
 	}
@@ -160,8 +160,8 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 	defer over.Stop()
 	for {
 		due, again := n.sent.due(plan, time.Now())
-		if len(due) > 0 || len(plan.Doubts) > 0 || len(plan.LogsReceived) > 0 || hang <= 0 {
-			return n.answer(ctx, plan, due)
+		if len(due) > 0 || len(plan.Doubts) > 0 || len(plan.LogsReceived) > 0 || len(report.told) > 0 || hang <= 0 {
+			return n.answer(ctx, report, plan, due)
 		}
 		poll := time.NewTimer(min(again, pollEvery))
 		select {
@@ -169,10 +169,10 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 		case <-poll.C:
 		case <-over.C:
 			poll.Stop()
-			return n.answer(ctx, plan, nil)
+			return n.answer(ctx, report, plan, nil)
 		case <-ctx.Done():
 			poll.Stop()
-			return n.answer(ctx, plan, nil)
+			return n.answer(ctx, report, plan, nil)
 		}
 		poll.Stop()
 		wanted, err := n.store.Wanted(context.WithoutCancel(ctx), n.name)
@@ -185,11 +185,11 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 }
 
 // answer remembers what the node is told. A caller that is gone hears nothing; one that only has a newer call under way still listens.
-func (n *Node) answer(ctx context.Context, plan Plan, due []Order) (Answer, error) {
+func (n *Node) answer(ctx context.Context, report Report, plan Plan, due []Order) (Answer, error) {
 	if ctx.Err() != nil && !overtaken(ctx) {
 		return Answer{}, context.Cause(ctx)
 	}
-	out, err := n.complete(context.WithoutCancel(ctx), Answer{Orders: due, LogsReceived: plan.LogsReceived})
+	out, err := n.complete(context.WithoutCancel(ctx), Answer{Orders: due, LogsReceived: plan.LogsReceived, SessionEndsReceived: report.told})
 	if err != nil {
 		return Answer{}, err
 	}

@@ -13,7 +13,10 @@ type Report struct {
 	Complete   bool // false: what is absent means nothing
 	Executions []ExecutionReport
 	Templates  []TemplateReport
+	Sessions   []record.SessionEnd // that the node doesn't know to be recorded
 	Facts      record.Facts
+
+	told []string // the sessions whose ends it brings, to be acknowledged
 }
 
 // ExecutionReport is one execution on a node. One that is gone is absent.
@@ -56,7 +59,8 @@ const (
 
 // Answer is what a node is told.
 type Answer struct {
-	Orders       []Order
-	Builds       map[string]record.BuildOrder // what the templates that are to be built are made of
-	LogsReceived map[string]int64             // template → number of its log's newest line that was received
+	Orders              []Order
+	Builds              map[string]record.BuildOrder // what the templates that are to be built are made of
+	LogsReceived        map[string]int64             // template → number of its log's newest line that was received
+	SessionEndsReceived []string                     // sessions whose ends were
 }

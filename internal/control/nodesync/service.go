@@ -106,7 +106,7 @@ func (s *Service) synchronize(ctx context.Context, m *controlv1.SynchronizeReque
 		return nil, err
 	}
 	out := writeAnswer(answer)
-	if hang <= 0 && len(out.Orders) == 0 && len(out.LogsReceived) == 0 {
+	if hang <= 0 && len(out.Orders) == 0 && len(out.LogsReceived) == 0 && len(out.SessionEndsReceived) == 0 {
 		out.CallAgainAfter = durationpb.New(callAgain)
 	}
 	return out, nil

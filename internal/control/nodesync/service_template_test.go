@@ -3,6 +3,7 @@ package nodesync_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/peer"
@@ -173,5 +176,31 @@ func TestServiceReadsDefaults(t *testing.T) {
 		if _, there := got.Env[name]; there {
 			t.Errorf("%q is set", name)
 		}
+	}
+}
+
+// TestServiceTakesEndsOfSessions reports how sessions ended: the call doesn't hang, and answers which it has.
+func TestServiceTakesEndsOfSessions(t *testing.T) {
+	store := &memory{}
+	c := serve(t, store, fixedResolver{}, asNode())
+	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	a, b, d := space.NewID(space.PrefixSession), space.NewID(space.PrefixSession), space.NewID(space.PrefixSession)
+	res, err := c.Synchronize(t.Context(), connect.NewRequest(&controlv1.SynchronizeRequest{
+		Node: "n", Complete: true, MaxHang: durationpb.New(time.Minute), SessionEnds: []*controlv1.SessionEnd{
+			{Session: a, At: timestamppb.New(at), OutputBytes: 9, Exit: &sessionv1.Exit{Code: 3, TimedOut: true}},
+			{Session: b, At: timestamppb.New(at), Exit: &sessionv1.Exit{Signal: 9, SignalName: "SIGKILL", Stopped: true}},
+			{Session: d, At: timestamppb.New(at), Lost: &routev1.Error{Code: "execution_lost", Message: "gone"}},
+			{Session: "nonsense"},
+		},
+	}))
+	if err != nil || !slices.Equal(res.Msg.SessionEndsReceived, []string{a, b, d, "nonsense"}) {
+		t.Fatalf("%v, %v", res, err)
+	}
+	code := int32(3)
+	want := []record.SessionEnd{
+		{Session: a, At: at, Code: &code, TimedOut: true, OutputBytes: 9}, {Session: b, At: at, Signal: "SIGKILL", Stopped: true}, {Session: d, At: at, Lost: true, Error: "gone"},
+	}
+	if diff := cmp.Diff(want, store.seen[0].Sessions); diff != "" {
+		t.Error(diff)
 	}
 }

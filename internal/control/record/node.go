@@ -92,9 +92,10 @@ type Seen struct {
 	Executions []ExecutionSeen
 	Templates  []TemplateSeen
 	Logs       []LogSeen
+	Sessions   []SessionEnd
 }
 
 // Empty reports whether there is nothing to write.
 func (s Seen) Empty() bool {
-	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0
+	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0 && len(s.Sessions) == 0
 }

@@ -25,7 +25,21 @@ type Session struct {
 	Spec      Spec   // without environment and stdin when it's read for showing
 	Execution string // fixed by the first attach; empty before
 	CreatedAt time.Time
-	StartedAt time.Time // of the first attach; zero before
+	StartedAt time.Time   // of the first attach; zero before
+	End       *SessionEnd // nil: it may be running, or its end isn't known yet
+}
+
+// SessionEnd is how a session ended: by itself with a code, by a signal, without a start (then Error says why), or nobody knows.
+type SessionEnd struct {
+	Session     string
+	At          time.Time
+	Code        *int32 // nil with a signal, and of a lost one
+	Signal      string // SIGKILL
+	Error       string // why it couldn't be started, or was lost
+	TimedOut    bool   // its time was over, and it was killed for that
+	Stopped     bool   // it ended while its sandbox was being stopped
+	Lost        bool   // its machine is gone, and how it would have ended isn't known
+	OutputBytes int64  // length of its log
 }
 
 // TokenHash is the SHA-256 of an attachment token or a sandbox token.

@@ -43,8 +43,15 @@ type Host struct {
 	Executions Executions
 	Templates  Templates
 	Uploads    Uploads
+	Ends       Ends
 	Facts      *controlv1.NodeFacts
 	Changes    *Changes // notified when a report changes
+}
+
+// Ends are how sessions ended, each until the control plane has it.
+type Ends interface {
+	Untold() []*controlv1.SessionEnd
+	Acknowledge(sessions []string)
 }
 
 var (
@@ -137,6 +144,7 @@ func (h *Host) status() *hostv1.WatchResponse {
 	for _, r := range h.Templates.Reports() {
 		out.Templates = append(out.Templates, templateReport(r))
 	}
+	out.SessionEnds = h.Ends.Untold()
 	return out
 }
 

@@ -55,7 +55,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{changes: NewChanges()}
-	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
+	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Ends: ends{}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := peer.Listen(socket, 0)
 	if err != nil {
@@ -320,3 +320,9 @@ func TestStoppingServerLetsStreamsSayGoodbye(t *testing.T) {
 		t.Errorf("the last event is %v, %v", stream.Msg(), stream.Err())
 	}
 }
+
+// ends of no session.
+type ends struct{}
+
+func (ends) Untold() []*controlv1.SessionEnd { return nil }
+func (ends) Acknowledge([]string)            {}

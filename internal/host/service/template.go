@@ -50,9 +50,10 @@ func (h *Host) RemoveTemplate(_ context.Context, req *connect.Request[hostv1.Rem
 	return connect.NewResponse(&hostv1.RemoveTemplateResponse{}), nil
 }
 
-// AcknowledgeLogs lets go of lines that the control plane has.
+// AcknowledgeLogs lets go of lines, and of ends of sessions, that the control plane has.
 func (h *Host) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.AcknowledgeLogsRequest]) (*connect.Response[hostv1.AcknowledgeLogsResponse], error) {
 	h.Templates.Acknowledge(req.Msg.GetReceived())
+	h.Ends.Acknowledge(req.Msg.GetSessionEnds())
 	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
 }
 

@@ -56,6 +56,7 @@ func (s *Set) giveUp(ses *Session, why *space.Error) {
 		s.log.Warn("can't write down that a session is lost", "session", ses.id, "err", err)
 	}
 	if lost {
+		s.limits.Ends.add(ses)
 		s.retention.add(ses)
 	}
 }
@@ -70,6 +71,7 @@ func isFull(ses *Session, err error) bool {
 // speak says the next thing that the guest has to hear of a session.
 func (s *Set) speak(ses *Session, l *link.Link) error {
 	if !ses.live() {
+		s.limits.Ends.add(ses)
 		return ses.forget(s.ctx, l)
 	}
 	if err := ses.converse(s.ctx, l); err != nil {

@@ -22,10 +22,11 @@ import (
 type Limits struct {
 	RingBytes int64 // kept output of one session; 0: ring.DefaultLimit
 	KeptBytes int64 // kept output of all ended sessions, beyond which the oldest lose theirs; 0: DefaultKeptBytes
+	Ends      *Ends // learns how sessions end; nil: nobody asks
 }
 
 func (l Limits) orDefaults() Limits {
-	return Limits{RingBytes: cmp.Or(l.RingBytes, ring.DefaultLimit), KeptBytes: cmp.Or(l.KeptBytes, DefaultKeptBytes)}
+	return Limits{RingBytes: cmp.Or(l.RingBytes, ring.DefaultLimit), KeptBytes: cmp.Or(l.KeptBytes, DefaultKeptBytes), Ends: l.Ends}
 }
 
 // Limits that nobody changes.
@@ -93,7 +94,9 @@ func open(dir string, limits Limits, retention *retention, log *slog.Logger) (s 
 	for _, ses := range s.sessions {
 		switch {
 		case s.lost != nil: // and a power loss took how it ended
-			ses.lose(endUnknown(s.lost))
+			if lost, _ := ses.lose(endUnknown(s.lost)); lost {
+				limits.Ends.add(ses)
+			}
 		case ses.needsGuest():
 			s.pumps.Go(func() { s.pump(ses) })
 		}

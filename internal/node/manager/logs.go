@@ -7,32 +7,33 @@ import (
 
 	"connectrpc.com/connect"
 
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/internal/peer"
 )
 
-// logsTimeout bounds how long the host may take to hear which lines have arrived.
+// logsTimeout bounds how long the host may take to hear what has arrived.
 const logsTimeout = 5 * time.Second
 
-// received hands what the control plane says of builds' logs to acknowledge. While that is busy it's dropped: lines that aren't acknowledged
-// are reported again, and the next answer says of them again that they have arrived.
-func (m *Manager) received(logs map[string]uint64) {
-	if len(logs) == 0 {
+// received hands what the control plane has of builds' logs, and of the ends of sessions, to acknowledge. While that is busy it's dropped: what isn't
+// acknowledged is reported again, and the next answer says of it again that it has arrived.
+func (m *Manager) received(a *controlv1.SynchronizeResponse) {
+	if len(a.GetLogsReceived()) == 0 && len(a.GetSessionEndsReceived()) == 0 {
 		return
 	}
 	select {
-	case m.logs <- logs:
+	case m.logs <- &hostv1.AcknowledgeLogsRequest{Received: a.GetLogsReceived(), SessionEnds: a.GetSessionEndsReceived()}:
 	default:
 	}
 }
 
-// acknowledge tells the host which lines the control plane has, until ctx ends.
+// acknowledge tells the host what the control plane has, until ctx ends.
 func (m *Manager) acknowledge(ctx context.Context) {
 	for {
 		select {
 		case logs := <-m.logs:
 			if err := m.acknowledgeOnce(ctx, logs); err != nil && ctx.Err() == nil {
-				slog.Warn("the host wasn't told which lines of logs have arrived", "err", err)
+				slog.Warn("the host wasn't told what has arrived", "err", err)
 			}
 		case <-ctx.Done():
 			return
@@ -40,9 +41,9 @@ func (m *Manager) acknowledge(ctx context.Context) {
 	}
 }
 
-func (m *Manager) acknowledgeOnce(ctx context.Context, logs map[string]uint64) error {
+func (m *Manager) acknowledgeOnce(ctx context.Context, logs *hostv1.AcknowledgeLogsRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, logsTimeout)
 	defer cancel()
-	_, err := m.host.AcknowledgeLogs(ctx, connect.NewRequest(&hostv1.AcknowledgeLogsRequest{Received: logs}))
+	_, err := m.host.AcknowledgeLogs(ctx, connect.NewRequest(logs))
 	return peer.FromConnect(err)
 }

@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	"github.com/space-platform/space/api/gen/host/v1/hostv1connect"
 	"github.com/space-platform/space/api/gen/sandbox/v1/sandboxv1connect"
 	"github.com/space-platform/space/api/gen/session/v1/sessionv1connect"
@@ -45,7 +46,7 @@ type Manager struct {
 	sandboxes relay.Caller
 	uploads   relay.Putter
 	timing    timing
-	logs      chan map[string]uint64 // to acknowledge
+	logs      chan *hostv1.AcknowledgeLogsRequest // to make
 
 	ensures, stops, removes, builds, puts chan struct{} // a slot per call on the host
 }
@@ -72,7 +73,7 @@ func Open(c Config) (*Manager, error) {
 	}
 	return &Manager{
 		table: t, control: c.Control, host: c.Host, sessions: c.Sessions, sandboxes: c.Sandboxes, uploads: c.Uploads, timing: usualTiming,
-		logs:    make(chan map[string]uint64, 1),
+		logs:    make(chan *hostv1.AcknowledgeLogsRequest, 1),
 		ensures: make(chan struct{}, maxEnsures), stops: make(chan struct{}, maxStops), removes: make(chan struct{}, maxRemoves),
 		builds: make(chan struct{}, maxBuilds), puts: make(chan struct{}, maxPuts),
 	}, nil

@@ -28,7 +28,7 @@ func (t *table) report() report {
 		Node: t.node, Complete: t.host != nil, Templates: t.templateReports(),
 	}}
 	if t.host != nil {
-		out.msg.Facts = t.host.facts
+		out.msg.Facts, out.msg.SessionEnds = t.host.facts, t.host.ends
 	}
 	for id, o := range t.orders {
 		if o.Err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -187,11 +189,19 @@ func TestLogsAreAcknowledged(t *testing.T) {
 	r.host.ring()
 	r.host.Unlock()
 	r.control.until(t, "the lines", func() bool { return len(reportedTemplate(r.control.last, id).GetLog()) == 2 })
+	r.host.Lock()
+	r.host.ends = []*controlv1.SessionEnd{{Session: "ses_a", Exit: &sessionv1.Exit{Code: 3}}}
+	r.host.ring()
+	r.host.Unlock()
+	r.control.until(t, "the end of a session", func() bool {
+		ends := r.control.last.GetSessionEnds()
+		return len(ends) == 1 && ends[0].GetSession() == "ses_a" && ends[0].GetExit().GetCode() == 3
+	})
 	r.control.Lock()
-	r.control.logs = map[string]uint64{id: 2}
+	r.control.logs, r.control.ends = map[string]uint64{id: 2}, []string{"ses_a"}
 	r.control.Unlock()
 	r.running(t) // an answer with orders
-	r.host.until(t, "the acknowledgement", func() bool { return r.host.received[id] == 2 })
+	r.host.until(t, "the acknowledgement", func() bool { return r.host.received[id] == 2 && slices.Equal(r.host.told, []string{"ses_a"}) })
 }
 
 func TestUsageIsFreshOrAbsent(t *testing.T) {

@@ -88,6 +88,8 @@ type fakeHost struct {
 	builds    map[string]int
 	orders    map[string]*controlv1.EnsureExecution // as they came, by execution
 	templated map[string]*controlv1.EnsureTemplate
+	ends      []*controlv1.SessionEnd
+	told      []string          // sessions whose ends were acknowledged
 	received  map[string]uint64 // the newest acknowledged lines of logs, by template
 	call      func(context.Context, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
 	put       func(context.Context, *connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
@@ -197,7 +199,7 @@ func (h *fakeHost) RemoveTemplate(_ context.Context, req *connect.Request[hostv1
 func (h *fakeHost) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.AcknowledgeLogsRequest]) (*connect.Response[hostv1.AcknowledgeLogsResponse], error) {
 	h.Lock()
 	defer h.Unlock()
-	h.received = req.Msg.GetReceived()
+	h.received, h.told = req.Msg.GetReceived(), req.Msg.GetSessionEnds()
 	h.ring()
 	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
 }
@@ -223,7 +225,7 @@ func (h *fakeHost) Put(ctx context.Context, stream *connect.ClientStream[uploadv
 func (h *fakeHost) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest], out *connect.ServerStream[hostv1.WatchResponse]) error {
 	for {
 		h.Lock()
-		m, rung := &hostv1.WatchResponse{Facts: &controlv1.NodeFacts{Driver: "fake", Cpus: 2}}, h.rung
+		m, rung := &hostv1.WatchResponse{Facts: &controlv1.NodeFacts{Driver: "fake", Cpus: 2}, SessionEnds: h.ends}, h.rung
 		for _, r := range h.machines {
 			m.Executions = append(m.Executions, r)
 		}
@@ -305,6 +307,7 @@ type fakeControl struct {
 	remove map[string]space.Route                // wanted to be removed
 	build  map[string]*controlv1.EnsureTemplate
 	raw    []*controlv1.Order // given once, whatever is reported
+	ends   []string           // sessions whose ends are said to be received, as logs
 	logs   map[string]uint64  // said to be received, in each answer that has orders
 	last   *controlv1.SynchronizeRequest
 	calls  int
@@ -329,9 +332,9 @@ func (c *fakeControl) Synchronize(ctx context.Context, req *connect.Request[cont
 		c.Unlock()
 		if len(orders) > 0 || req.Msg.GetMaxHang() == nil {
 			c.Lock()
-			logs := c.logs
+			logs, ends := c.logs, c.ends
 			c.Unlock()
-			return connect.NewResponse(&controlv1.SynchronizeResponse{Orders: orders, LogsReceived: logs}), nil
+			return connect.NewResponse(&controlv1.SynchronizeResponse{Orders: orders, LogsReceived: logs, SessionEndsReceived: ends}), nil
 		}
 		select {
 		case <-rung:

@@ -140,7 +140,7 @@ func (m *Manager) take(ctx context.Context, c *call, overtaken bool, t *talk) {
 		}
 		wait(ctx, t.trouble.next(), nil)
 	default:
-		m.received(c.resp.GetLogsReceived())
+		m.received(c.resp)
 		m.answered(ctx, c, changed, overtaken, t)
 	}
 }

@@ -43,6 +43,7 @@ type hostStatus struct {
 	listed    map[string]seen // by execution
 	templates []*controlv1.TemplateReport
 	facts     *controlv1.NodeFacts
+	ends      []*controlv1.SessionEnd // that the control plane hasn't been told of for sure
 }
 
 func openTable(path, node string) (*table, error) {

@@ -177,6 +177,14 @@ type Session struct {
 	TtyRows        int32
 	TtyCols        int32
 	TimeoutSeconds int32
+	EndedAt        *time.Time
+	ExitCode       *int32
+	ExitSignal     string
+	ExitError      string
+	TimedOut       bool
+	Stopped        bool
+	Lost           bool
+	OutputBytes    int64
 }
 
 type Template struct {

@@ -114,6 +114,42 @@ func (q *Queries) CountSessions(ctx context.Context, sandbox string) (int64, err
 	return count, err
 }
 
+const endSession = `-- name: EndSession :exec
+UPDATE sessions x SET ended_at = $1::timestamptz, exit_code = $2::integer, exit_signal = $3, exit_error = $4,
+    timed_out = $5, stopped = $6, lost = $7, output_bytes = $8
+FROM executions e WHERE x.id = $9 AND e.id = x.execution AND e.node = $10 AND x.ended_at IS NULL
+`
+
+type EndSessionParams struct {
+	EndedAt     time.Time
+	ExitCode    *int32
+	ExitSignal  string
+	ExitError   string
+	TimedOut    bool
+	Stopped     bool
+	Lost        bool
+	OutputBytes int64
+	ID          string
+	Node        string
+}
+
+// Only a session of one of the node's executions, and only once: what is told again is what was told.
+func (q *Queries) EndSession(ctx context.Context, arg EndSessionParams) error {
+	_, err := q.db.Exec(ctx, endSession,
+		arg.EndedAt,
+		arg.ExitCode,
+		arg.ExitSignal,
+		arg.ExitError,
+		arg.TimedOut,
+		arg.Stopped,
+		arg.Lost,
+		arg.OutputBytes,
+		arg.ID,
+		arg.Node,
+	)
+	return err
+}
+
 const fixSession = `-- name: FixSession :execrows
 UPDATE sessions x SET execution = $1::text, started_at = now()
 FROM sandboxes s
@@ -192,8 +228,9 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 }
 
 const session = `-- name: Session :one
-SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
-FROM sessions x JOIN sandboxes s ON s.id = x.sandbox
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at,
+    x.ended_at, x.exit_code, x.exit_signal, x.exit_error, x.timed_out, x.stopped, x.lost, x.output_bytes, st.state, st.since, st.error_message
+FROM sessions x JOIN sandboxes s ON s.id = x.sandbox LEFT JOIN execution_status st ON st.execution = x.execution AND st.state IN ('lost', 'failed', 'gone')
 WHERE s.project = $1 AND x.sandbox = $2 AND x.id = $3
 `
 
@@ -216,9 +253,20 @@ type SessionRow struct {
 	Execution      *string
 	CreatedAt      time.Time
 	StartedAt      *time.Time
+	EndedAt        *time.Time
+	ExitCode       *int32
+	ExitSignal     string
+	ExitError      string
+	TimedOut       bool
+	Stopped        bool
+	Lost           bool
+	OutputBytes    int64
+	State          *string
+	Since          *time.Time
+	ErrorMessage   *string
 }
 
-// Without its environment and stdin, which only the attach needs.
+// Without its environment and stdin, which only the attach needs. One whose end nobody has told and whose execution is lost is lost with it.
 func (q *Queries) Session(ctx context.Context, arg SessionParams) (SessionRow, error) {
 	row := q.db.QueryRow(ctx, session, arg.Project, arg.Sandbox, arg.ID)
 	var i SessionRow
@@ -235,13 +283,25 @@ func (q *Queries) Session(ctx context.Context, arg SessionParams) (SessionRow, e
 		&i.Execution,
 		&i.CreatedAt,
 		&i.StartedAt,
+		&i.EndedAt,
+		&i.ExitCode,
+		&i.ExitSignal,
+		&i.ExitError,
+		&i.TimedOut,
+		&i.Stopped,
+		&i.Lost,
+		&i.OutputBytes,
+		&i.State,
+		&i.Since,
+		&i.ErrorMessage,
 	)
 	return i, err
 }
 
 const sessions = `-- name: Sessions :many
-SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
-FROM sessions x
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at,
+    x.ended_at, x.exit_code, x.exit_signal, x.exit_error, x.timed_out, x.stopped, x.lost, x.output_bytes, st.state, st.since, st.error_message
+FROM sessions x LEFT JOIN execution_status st ON st.execution = x.execution AND st.state IN ('lost', 'failed', 'gone')
 WHERE x.sandbox = $1
     AND ($2::timestamptz IS NULL OR (x.created_at, x.id) < ($2::timestamptz, $3::text))
 ORDER BY x.created_at DESC, x.id DESC LIMIT $4
@@ -267,6 +327,17 @@ type SessionsRow struct {
 	Execution      *string
 	CreatedAt      time.Time
 	StartedAt      *time.Time
+	EndedAt        *time.Time
+	ExitCode       *int32
+	ExitSignal     string
+	ExitError      string
+	TimedOut       bool
+	Stopped        bool
+	Lost           bool
+	OutputBytes    int64
+	State          *string
+	Since          *time.Time
+	ErrorMessage   *string
 }
 
 // Newest first; as Session. The caller has checked that the sandbox is the project's.
@@ -297,6 +368,17 @@ func (q *Queries) Sessions(ctx context.Context, arg SessionsParams) ([]SessionsR
 			&i.Execution,
 			&i.CreatedAt,
 			&i.StartedAt,
+			&i.EndedAt,
+			&i.ExitCode,
+			&i.ExitSignal,
+			&i.ExitError,
+			&i.TimedOut,
+			&i.Stopped,
+			&i.Lost,
+			&i.OutputBytes,
+			&i.State,
+			&i.Since,
+			&i.ErrorMessage,
 		); err != nil {
 			return nil, err
 		}

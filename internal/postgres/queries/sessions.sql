@@ -11,15 +11,17 @@ ON CONFLICT (token_hash) DO NOTHING;
 SELECT count(*) FROM sessions WHERE sandbox = @sandbox;
 
 -- name: Session :one
--- Without its environment and stdin, which only the attach needs.
-SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
-FROM sessions x JOIN sandboxes s ON s.id = x.sandbox
+-- Without its environment and stdin, which only the attach needs. One whose end nobody has told and whose execution is lost is lost with it.
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at,
+    x.ended_at, x.exit_code, x.exit_signal, x.exit_error, x.timed_out, x.stopped, x.lost, x.output_bytes, st.state, st.since, st.error_message
+FROM sessions x JOIN sandboxes s ON s.id = x.sandbox LEFT JOIN execution_status st ON st.execution = x.execution AND st.state IN ('lost', 'failed', 'gone')
 WHERE s.project = @project AND x.sandbox = @sandbox AND x.id = @id;
 
 -- name: Sessions :many
 -- Newest first; as Session. The caller has checked that the sandbox is the project's.
-SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at
-FROM sessions x
+SELECT x.id, x.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution, x.created_at, x.started_at,
+    x.ended_at, x.exit_code, x.exit_signal, x.exit_error, x.timed_out, x.stopped, x.lost, x.output_bytes, st.state, st.since, st.error_message
+FROM sessions x LEFT JOIN execution_status st ON st.execution = x.execution AND st.state IN ('lost', 'failed', 'gone')
 WHERE x.sandbox = @sandbox
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (x.created_at, x.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
 ORDER BY x.created_at DESC, x.id DESC LIMIT @max_rows;
@@ -47,3 +49,9 @@ WHERE a.token_hash = @token_hash;
 UPDATE sessions x SET execution = @execution::text, started_at = now()
 FROM sandboxes s
 WHERE x.id = @id AND x.execution IS NULL AND s.id = x.sandbox AND s.execution = @execution::text AND s.desired = 'running';
+
+-- name: EndSession :exec
+-- Only a session of one of the node's executions, and only once: what is told again is what was told.
+UPDATE sessions x SET ended_at = @ended_at::timestamptz, exit_code = sqlc.narg('exit_code')::integer, exit_signal = @exit_signal, exit_error = @exit_error,
+    timed_out = @timed_out, stopped = @stopped, lost = @lost, output_bytes = @output_bytes
+FROM executions e WHERE x.id = @id AND e.id = x.execution AND e.node = @node AND x.ended_at IS NULL;

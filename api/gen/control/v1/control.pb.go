@@ -9,9 +9,9 @@
 package controlv1
 
 import (
-	v1 "github.com/space-platform/space/api/gen/route/v1"
-	v11 "github.com/space-platform/space/api/gen/sandbox/v1"
-	v12 "github.com/space-platform/space/api/gen/session/v1"
+	v11 "github.com/space-platform/space/api/gen/route/v1"
+	v12 "github.com/space-platform/space/api/gen/sandbox/v1"
+	v1 "github.com/space-platform/space/api/gen/session/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -36,7 +36,8 @@ type SynchronizeRequest struct {
 	Executions    []*ExecutionReport   `protobuf:"bytes,3,rep,name=executions,proto3" json:"executions,omitempty"`
 	Templates     []*TemplateReport    `protobuf:"bytes,4,rep,name=templates,proto3" json:"templates,omitempty"`
 	Facts         *NodeFacts           `protobuf:"bytes,5,opt,name=facts,proto3" json:"facts,omitempty"`
-	MaxHang       *durationpb.Duration `protobuf:"bytes,6,opt,name=max_hang,json=maxHang,proto3" json:"max_hang,omitempty"` // at most 30 s; 0: don't hang
+	MaxHang       *durationpb.Duration `protobuf:"bytes,6,opt,name=max_hang,json=maxHang,proto3" json:"max_hang,omitempty"`             // at most 30 s; 0: don't hang
+	SessionEnds   []*SessionEnd        `protobuf:"bytes,7,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"` // that weren't acknowledged, at most 200
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -113,6 +114,90 @@ func (x *SynchronizeRequest) GetMaxHang() *durationpb.Duration {
 	return nil
 }
 
+func (x *SynchronizeRequest) GetSessionEnds() []*SessionEnd {
+	if x != nil {
+		return x.SessionEnds
+	}
+	return nil
+}
+
+// SessionEnd is how a session ended.
+type SessionEnd struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // ses_…
+	Exit          *v1.Exit               `protobuf:"bytes,2,opt,name=exit,proto3" json:"exit,omitempty"`       // absent: it's lost
+	Lost          *v11.Error             `protobuf:"bytes,3,opt,name=lost,proto3" json:"lost,omitempty"`       // why nobody will ever know how it ended
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	OutputBytes   uint64                 `protobuf:"varint,5,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"` // length of its log
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionEnd) Reset() {
+	*x = SessionEnd{}
+	mi := &file_control_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionEnd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionEnd) ProtoMessage() {}
+
+func (x *SessionEnd) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionEnd.ProtoReflect.Descriptor instead.
+func (*SessionEnd) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SessionEnd) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *SessionEnd) GetExit() *v1.Exit {
+	if x != nil {
+		return x.Exit
+	}
+	return nil
+}
+
+func (x *SessionEnd) GetLost() *v11.Error {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+func (x *SessionEnd) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *SessionEnd) GetOutputBytes() uint64 {
+	if x != nil {
+		return x.OutputBytes
+	}
+	return 0
+}
+
 // NodeFacts says what a node can do.
 type NodeFacts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -127,7 +212,7 @@ type NodeFacts struct {
 
 func (x *NodeFacts) Reset() {
 	*x = NodeFacts{}
-	mi := &file_control_v1_control_proto_msgTypes[1]
+	mi := &file_control_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -139,7 +224,7 @@ func (x *NodeFacts) String() string {
 func (*NodeFacts) ProtoMessage() {}
 
 func (x *NodeFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[1]
+	mi := &file_control_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -152,7 +237,7 @@ func (x *NodeFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFacts.ProtoReflect.Descriptor instead.
 func (*NodeFacts) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NodeFacts) GetDriver() string {
@@ -192,18 +277,18 @@ func (x *NodeFacts) GetVersion() string {
 
 type ExecutionReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // a space.ExecutionState other than gone: an execution that is gone is absent
-	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // with failed and lost
+	Error         *v11.Error             `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // with failed and lost
 	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"` // when it entered the state
-	Usage         *v11.Usage             `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"` // the newest, at most 15 s old; absent for one that doesn't run
+	Usage         *v12.Usage             `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"` // the newest, at most 15 s old; absent for one that doesn't run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecutionReport) Reset() {
 	*x = ExecutionReport{}
-	mi := &file_control_v1_control_proto_msgTypes[2]
+	mi := &file_control_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -215,7 +300,7 @@ func (x *ExecutionReport) String() string {
 func (*ExecutionReport) ProtoMessage() {}
 
 func (x *ExecutionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[2]
+	mi := &file_control_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -228,10 +313,10 @@ func (x *ExecutionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionReport.ProtoReflect.Descriptor instead.
 func (*ExecutionReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *ExecutionReport) GetRoute() *v1.Route {
+func (x *ExecutionReport) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -245,7 +330,7 @@ func (x *ExecutionReport) GetState() string {
 	return ""
 }
 
-func (x *ExecutionReport) GetError() *v1.Error {
+func (x *ExecutionReport) GetError() *v11.Error {
 	if x != nil {
 		return x.Error
 	}
@@ -259,7 +344,7 @@ func (x *ExecutionReport) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *ExecutionReport) GetUsage() *v11.Usage {
+func (x *ExecutionReport) GetUsage() *v12.Usage {
 	if x != nil {
 		return x.Usage
 	}
@@ -270,7 +355,7 @@ type TemplateReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Template      string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // building, ready, failed
-	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Error         *v11.Error             `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	Shape         *Shape                 `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`                              // of its base snapshot, when ready
 	Progress      string                 `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`                        // one line for people, while building
 	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`                            // sha256:… of the snapshot's manifest, when ready
@@ -283,7 +368,7 @@ type TemplateReport struct {
 
 func (x *TemplateReport) Reset() {
 	*x = TemplateReport{}
-	mi := &file_control_v1_control_proto_msgTypes[3]
+	mi := &file_control_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +380,7 @@ func (x *TemplateReport) String() string {
 func (*TemplateReport) ProtoMessage() {}
 
 func (x *TemplateReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[3]
+	mi := &file_control_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +393,7 @@ func (x *TemplateReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateReport.ProtoReflect.Descriptor instead.
 func (*TemplateReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TemplateReport) GetTemplate() string {
@@ -325,7 +410,7 @@ func (x *TemplateReport) GetState() string {
 	return ""
 }
 
-func (x *TemplateReport) GetError() *v1.Error {
+func (x *TemplateReport) GetError() *v11.Error {
 	if x != nil {
 		return x.Error
 	}
@@ -386,7 +471,7 @@ type Defaults struct {
 
 func (x *Defaults) Reset() {
 	*x = Defaults{}
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +483,7 @@ func (x *Defaults) String() string {
 func (*Defaults) ProtoMessage() {}
 
 func (x *Defaults) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +496,7 @@ func (x *Defaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Defaults.ProtoReflect.Descriptor instead.
 func (*Defaults) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Defaults) GetEnv() map[string]string {
@@ -448,7 +533,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -460,7 +545,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -473,7 +558,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LogLine) GetNumber() uint64 {
@@ -516,7 +601,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +613,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +626,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Shape) GetVcpus() uint32 {
@@ -566,17 +651,18 @@ func (x *Shape) GetDiskBytes() uint64 {
 }
 
 type SynchronizeResponse struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Orders         []*Order               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
-	CallAgainAfter *durationpb.Duration   `protobuf:"bytes,2,opt,name=call_again_after,json=callAgainAfter,proto3" json:"call_again_after,omitempty"`                                                                    // 0: at once
-	LogsReceived   map[string]uint64      `protobuf:"bytes,3,rep,name=logs_received,json=logsReceived,proto3" json:"logs_received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state               protoimpl.MessageState `protogen:"open.v1"`
+	Orders              []*Order               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	CallAgainAfter      *durationpb.Duration   `protobuf:"bytes,2,opt,name=call_again_after,json=callAgainAfter,proto3" json:"call_again_after,omitempty"`                                                                    // 0: at once
+	LogsReceived        map[string]uint64      `protobuf:"bytes,3,rep,name=logs_received,json=logsReceived,proto3" json:"logs_received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
+	SessionEndsReceived []string               `protobuf:"bytes,4,rep,name=session_ends_received,json=sessionEndsReceived,proto3" json:"session_ends_received,omitempty"`                                                     // sessions of whose ends the same is true
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *SynchronizeResponse) Reset() {
 	*x = SynchronizeResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +674,7 @@ func (x *SynchronizeResponse) String() string {
 func (*SynchronizeResponse) ProtoMessage() {}
 
 func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +687,7 @@ func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SynchronizeResponse.ProtoReflect.Descriptor instead.
 func (*SynchronizeResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SynchronizeResponse) GetOrders() []*Order {
@@ -625,6 +711,13 @@ func (x *SynchronizeResponse) GetLogsReceived() map[string]uint64 {
 	return nil
 }
 
+func (x *SynchronizeResponse) GetSessionEndsReceived() []string {
+	if x != nil {
+		return x.SessionEndsReceived
+	}
+	return nil
+}
+
 // Order is one thing the node should do. Doing it twice is the same as once.
 type Order struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -643,7 +736,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +748,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +761,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -775,7 +868,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +880,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +893,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Cause) GetRequest() string {
@@ -819,7 +912,7 @@ func (x *Cause) GetTraceparent() string {
 
 type EnsureExecution struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Route    *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route    *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Template string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
 	// The shape may differ from the template's. One that has no snapshot boots from the template's disk, made as large as asked, and is
 	// snapshotted for the next time.
@@ -834,7 +927,7 @@ type EnsureExecution struct {
 
 func (x *EnsureExecution) Reset() {
 	*x = EnsureExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +939,7 @@ func (x *EnsureExecution) String() string {
 func (*EnsureExecution) ProtoMessage() {}
 
 func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,10 +952,10 @@ func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureExecution.ProtoReflect.Descriptor instead.
 func (*EnsureExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *EnsureExecution) GetRoute() *v1.Route {
+func (x *EnsureExecution) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -894,7 +987,7 @@ func (x *EnsureExecution) GetDiskOf() string {
 // stopped.
 type StopExecution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Route *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	// How long the processes have from SIGTERM to SIGKILL, at most 5 min; the stop goes on when none is left. 0: no time, SIGKILL at once.
 	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -903,7 +996,7 @@ type StopExecution struct {
 
 func (x *StopExecution) Reset() {
 	*x = StopExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1008,7 @@ func (x *StopExecution) String() string {
 func (*StopExecution) ProtoMessage() {}
 
 func (x *StopExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,10 +1021,10 @@ func (x *StopExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopExecution.ProtoReflect.Descriptor instead.
 func (*StopExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *StopExecution) GetRoute() *v1.Route {
+func (x *StopExecution) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -947,14 +1040,14 @@ func (x *StopExecution) GetGrace() *durationpb.Duration {
 
 type RemoveExecution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveExecution) Reset() {
 	*x = RemoveExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1059,7 @@ func (x *RemoveExecution) String() string {
 func (*RemoveExecution) ProtoMessage() {}
 
 func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,10 +1072,10 @@ func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveExecution.ProtoReflect.Descriptor instead.
 func (*RemoveExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *RemoveExecution) GetRoute() *v1.Route {
+func (x *RemoveExecution) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -998,7 +1091,7 @@ type RemoveTemplate struct {
 
 func (x *RemoveTemplate) Reset() {
 	*x = RemoveTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1103,7 @@ func (x *RemoveTemplate) String() string {
 func (*RemoveTemplate) ProtoMessage() {}
 
 func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1116,7 @@ func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTemplate.ProtoReflect.Descriptor instead.
 func (*RemoveTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveTemplate) GetTemplate() string {
@@ -1055,7 +1148,7 @@ type EnsureTemplate struct {
 
 func (x *EnsureTemplate) Reset() {
 	*x = EnsureTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1160,7 @@ func (x *EnsureTemplate) String() string {
 func (*EnsureTemplate) ProtoMessage() {}
 
 func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1173,7 @@ func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplate.ProtoReflect.Descriptor instead.
 func (*EnsureTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EnsureTemplate) GetTemplate() string {
@@ -1179,7 +1272,7 @@ type RegistryAuth struct {
 
 func (x *RegistryAuth) Reset() {
 	*x = RegistryAuth{}
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1284,7 @@ func (x *RegistryAuth) String() string {
 func (*RegistryAuth) ProtoMessage() {}
 
 func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1297,7 @@ func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryAuth.ProtoReflect.Descriptor instead.
 func (*RegistryAuth) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RegistryAuth) GetUsername() string {
@@ -1245,7 +1338,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1350,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1363,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Source) GetSource() isSource_Source {
@@ -1369,7 +1462,7 @@ type Debian struct {
 
 func (x *Debian) Reset() {
 	*x = Debian{}
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1474,7 @@ func (x *Debian) String() string {
 func (*Debian) ProtoMessage() {}
 
 func (x *Debian) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1487,7 @@ func (x *Debian) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Debian.ProtoReflect.Descriptor instead.
 func (*Debian) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Debian) GetSuite() string {
@@ -1426,7 +1519,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1438,7 +1531,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1451,7 +1544,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Step) GetStep() isStep_Step {
@@ -1521,7 +1614,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +1626,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +1639,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Copy) GetUpload() string {
@@ -1580,7 +1673,7 @@ type ResolveAttachmentRequest struct {
 
 func (x *ResolveAttachmentRequest) Reset() {
 	*x = ResolveAttachmentRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1685,7 @@ func (x *ResolveAttachmentRequest) String() string {
 func (*ResolveAttachmentRequest) ProtoMessage() {}
 
 func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1698,7 @@ func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentRequest.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveAttachmentRequest) GetToken() string {
@@ -1624,16 +1717,16 @@ func (x *ResolveAttachmentRequest) GetSession() string {
 
 type ResolveAttachmentResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	Spec          *v12.Spec              `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec          *v1.Spec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveAttachmentResponse) Reset() {
 	*x = ResolveAttachmentResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1738,7 @@ func (x *ResolveAttachmentResponse) String() string {
 func (*ResolveAttachmentResponse) ProtoMessage() {}
 
 func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,10 +1751,10 @@ func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentResponse.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *ResolveAttachmentResponse) GetRoute() *v1.Route {
+func (x *ResolveAttachmentResponse) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -1675,7 +1768,7 @@ func (x *ResolveAttachmentResponse) GetSession() string {
 	return ""
 }
 
-func (x *ResolveAttachmentResponse) GetSpec() *v12.Spec {
+func (x *ResolveAttachmentResponse) GetSpec() *v1.Spec {
 	if x != nil {
 		return x.Spec
 	}
@@ -1695,7 +1788,7 @@ type ResolveSandboxRequest struct {
 
 func (x *ResolveSandboxRequest) Reset() {
 	*x = ResolveSandboxRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1800,7 @@ func (x *ResolveSandboxRequest) String() string {
 func (*ResolveSandboxRequest) ProtoMessage() {}
 
 func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1813,7 @@ func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveSandboxRequest) GetSandbox() string {
@@ -1764,7 +1857,7 @@ type SignedURL struct {
 
 func (x *SignedURL) Reset() {
 	*x = SignedURL{}
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1869,7 @@ func (x *SignedURL) String() string {
 func (*SignedURL) ProtoMessage() {}
 
 func (x *SignedURL) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1882,7 @@ func (x *SignedURL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedURL.ProtoReflect.Descriptor instead.
 func (*SignedURL) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SignedURL) GetPath() string {
@@ -1829,7 +1922,7 @@ func (x *SignedURL) GetSignature() string {
 
 type ResolveSandboxResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	DefaultUser   string                 `protobuf:"bytes,2,opt,name=default_user,json=defaultUser,proto3" json:"default_user,omitempty"` // of its template, when it sets one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1837,7 +1930,7 @@ type ResolveSandboxResponse struct {
 
 func (x *ResolveSandboxResponse) Reset() {
 	*x = ResolveSandboxResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1942,7 @@ func (x *ResolveSandboxResponse) String() string {
 func (*ResolveSandboxResponse) ProtoMessage() {}
 
 func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,10 +1955,10 @@ func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *ResolveSandboxResponse) GetRoute() *v1.Route {
+func (x *ResolveSandboxResponse) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -1891,7 +1984,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1903,7 +1996,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1916,7 +2009,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateSessionRequest) GetSandbox() string {
@@ -1956,7 +2049,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2061,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2074,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CreateSessionResponse) GetBody() []byte {
@@ -2001,7 +2094,7 @@ type ResolveSessionRequest struct {
 
 func (x *ResolveSessionRequest) Reset() {
 	*x = ResolveSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2106,7 @@ func (x *ResolveSessionRequest) String() string {
 func (*ResolveSessionRequest) ProtoMessage() {}
 
 func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2119,7 @@ func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolveSessionRequest) GetSession() string {
@@ -2045,7 +2138,7 @@ func (x *ResolveSessionRequest) GetToken() string {
 
 type ResolveSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2053,7 +2146,7 @@ type ResolveSessionResponse struct {
 
 func (x *ResolveSessionResponse) Reset() {
 	*x = ResolveSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2158,7 @@ func (x *ResolveSessionResponse) String() string {
 func (*ResolveSessionResponse) ProtoMessage() {}
 
 func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,10 +2171,10 @@ func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
-func (x *ResolveSessionResponse) GetRoute() *v1.Route {
+func (x *ResolveSessionResponse) GetRoute() *v11.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -2104,7 +2197,7 @@ type FindEndedRequest struct {
 
 func (x *FindEndedRequest) Reset() {
 	*x = FindEndedRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2209,7 @@ func (x *FindEndedRequest) String() string {
 func (*FindEndedRequest) ProtoMessage() {}
 
 func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2222,7 @@ func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindEndedRequest.ProtoReflect.Descriptor instead.
 func (*FindEndedRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *FindEndedRequest) GetMaterials() []*Material {
@@ -2150,7 +2243,7 @@ type Material struct {
 
 func (x *Material) Reset() {
 	*x = Material{}
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2255,7 @@ func (x *Material) String() string {
 func (*Material) ProtoMessage() {}
 
 func (x *Material) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2268,7 @@ func (x *Material) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Material.ProtoReflect.Descriptor instead.
 func (*Material) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Material) GetToken() string {
@@ -2208,7 +2301,7 @@ type FindEndedResponse struct {
 
 func (x *FindEndedResponse) Reset() {
 	*x = FindEndedResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[31]
+	mi := &file_control_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2313,7 @@ func (x *FindEndedResponse) String() string {
 func (*FindEndedResponse) ProtoMessage() {}
 
 func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[31]
+	mi := &file_control_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2326,7 @@ func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindEndedResponse.ProtoReflect.Descriptor instead.
 func (*FindEndedResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FindEndedResponse) GetEnded() []*EndedMaterial {
@@ -2253,7 +2346,7 @@ type EndedMaterial struct {
 
 func (x *EndedMaterial) Reset() {
 	*x = EndedMaterial{}
-	mi := &file_control_v1_control_proto_msgTypes[32]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2358,7 @@ func (x *EndedMaterial) String() string {
 func (*EndedMaterial) ProtoMessage() {}
 
 func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[32]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2371,7 @@ func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedMaterial.ProtoReflect.Descriptor instead.
 func (*EndedMaterial) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EndedMaterial) GetIndex() uint32 {
@@ -2305,7 +2398,7 @@ type ResolveUploadRequest struct {
 
 func (x *ResolveUploadRequest) Reset() {
 	*x = ResolveUploadRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[33]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2317,7 +2410,7 @@ func (x *ResolveUploadRequest) String() string {
 func (*ResolveUploadRequest) ProtoMessage() {}
 
 func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[33]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2330,7 +2423,7 @@ func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
 func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ResolveUploadRequest) GetUpload() string {
@@ -2361,7 +2454,7 @@ type ResolveUploadResponse struct {
 
 func (x *ResolveUploadResponse) Reset() {
 	*x = ResolveUploadResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[34]
+	mi := &file_control_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2466,7 @@ func (x *ResolveUploadResponse) String() string {
 func (*ResolveUploadResponse) ProtoMessage() {}
 
 func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[34]
+	mi := &file_control_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2479,7 @@ func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
 func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ResolveUploadResponse) GetUpload() string {
@@ -2435,7 +2528,7 @@ var File_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xb0\x02\n" +
+	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xf1\x02\n" +
 	"\x12SynchronizeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12A\n" +
@@ -2444,7 +2537,15 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"executions\x12>\n" +
 	"\ttemplates\x18\x04 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
 	"\x05facts\x18\x05 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x124\n" +
-	"\bmax_hang\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\amaxHang\"\x98\x01\n" +
+	"\bmax_hang\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\amaxHang\x12?\n" +
+	"\fsession_ends\x18\a \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\"\xcc\x01\n" +
+	"\n" +
+	"SessionEnd\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12*\n" +
+	"\x04exit\x18\x02 \x01(\v2\x16.space.session.v1.ExitR\x04exit\x12)\n" +
+	"\x04lost\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x04lost\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12!\n" +
+	"\foutput_bytes\x18\x05 \x01(\x04R\voutputBytes\"\x98\x01\n" +
 	"\tNodeFacts\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\"\n" +
 	"\facceleration\x18\x02 \x01(\tR\facceleration\x12\x12\n" +
@@ -2484,11 +2585,12 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x05vcpus\x18\x01 \x01(\rR\x05vcpus\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x04R\vmemoryBytes\x12\x1d\n" +
 	"\n" +
-	"disk_bytes\x18\x03 \x01(\x04R\tdiskBytes\"\xaa\x02\n" +
+	"disk_bytes\x18\x03 \x01(\x04R\tdiskBytes\"\xde\x02\n" +
 	"\x13SynchronizeResponse\x12/\n" +
 	"\x06orders\x18\x01 \x03(\v2\x17.space.control.v1.OrderR\x06orders\x12C\n" +
 	"\x10call_again_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x0ecallAgainAfter\x12\\\n" +
-	"\rlogs_received\x18\x03 \x03(\v27.space.control.v1.SynchronizeResponse.LogsReceivedEntryR\flogsReceived\x1a?\n" +
+	"\rlogs_received\x18\x03 \x03(\v27.space.control.v1.SynchronizeResponse.LogsReceivedEntryR\flogsReceived\x122\n" +
+	"\x15session_ends_received\x18\x04 \x03(\tR\x13sessionEndsReceived\x1a?\n" +
 	"\x11LogsReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc3\x03\n" +
@@ -2630,116 +2732,122 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_control_v1_control_proto_goTypes = []any{
 	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
-	(*NodeFacts)(nil),                 // 1: space.control.v1.NodeFacts
-	(*ExecutionReport)(nil),           // 2: space.control.v1.ExecutionReport
-	(*TemplateReport)(nil),            // 3: space.control.v1.TemplateReport
-	(*Defaults)(nil),                  // 4: space.control.v1.Defaults
-	(*LogLine)(nil),                   // 5: space.control.v1.LogLine
-	(*Shape)(nil),                     // 6: space.control.v1.Shape
-	(*SynchronizeResponse)(nil),       // 7: space.control.v1.SynchronizeResponse
-	(*Order)(nil),                     // 8: space.control.v1.Order
-	(*Cause)(nil),                     // 9: space.control.v1.Cause
-	(*EnsureExecution)(nil),           // 10: space.control.v1.EnsureExecution
-	(*StopExecution)(nil),             // 11: space.control.v1.StopExecution
-	(*RemoveExecution)(nil),           // 12: space.control.v1.RemoveExecution
-	(*RemoveTemplate)(nil),            // 13: space.control.v1.RemoveTemplate
-	(*EnsureTemplate)(nil),            // 14: space.control.v1.EnsureTemplate
-	(*RegistryAuth)(nil),              // 15: space.control.v1.RegistryAuth
-	(*Source)(nil),                    // 16: space.control.v1.Source
-	(*Debian)(nil),                    // 17: space.control.v1.Debian
-	(*Step)(nil),                      // 18: space.control.v1.Step
-	(*Copy)(nil),                      // 19: space.control.v1.Copy
-	(*ResolveAttachmentRequest)(nil),  // 20: space.control.v1.ResolveAttachmentRequest
-	(*ResolveAttachmentResponse)(nil), // 21: space.control.v1.ResolveAttachmentResponse
-	(*ResolveSandboxRequest)(nil),     // 22: space.control.v1.ResolveSandboxRequest
-	(*SignedURL)(nil),                 // 23: space.control.v1.SignedURL
-	(*ResolveSandboxResponse)(nil),    // 24: space.control.v1.ResolveSandboxResponse
-	(*CreateSessionRequest)(nil),      // 25: space.control.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),     // 26: space.control.v1.CreateSessionResponse
-	(*ResolveSessionRequest)(nil),     // 27: space.control.v1.ResolveSessionRequest
-	(*ResolveSessionResponse)(nil),    // 28: space.control.v1.ResolveSessionResponse
-	(*FindEndedRequest)(nil),          // 29: space.control.v1.FindEndedRequest
-	(*Material)(nil),                  // 30: space.control.v1.Material
-	(*FindEndedResponse)(nil),         // 31: space.control.v1.FindEndedResponse
-	(*EndedMaterial)(nil),             // 32: space.control.v1.EndedMaterial
-	(*ResolveUploadRequest)(nil),      // 33: space.control.v1.ResolveUploadRequest
-	(*ResolveUploadResponse)(nil),     // 34: space.control.v1.ResolveUploadResponse
-	nil,                               // 35: space.control.v1.Defaults.EnvEntry
-	nil,                               // 36: space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	(*durationpb.Duration)(nil),       // 37: google.protobuf.Duration
-	(*v1.Route)(nil),                  // 38: space.route.v1.Route
-	(*v1.Error)(nil),                  // 39: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
-	(*v11.Usage)(nil),                 // 41: space.sandbox.v1.Usage
-	(*v12.Spec)(nil),                  // 42: space.session.v1.Spec
+	(*SessionEnd)(nil),                // 1: space.control.v1.SessionEnd
+	(*NodeFacts)(nil),                 // 2: space.control.v1.NodeFacts
+	(*ExecutionReport)(nil),           // 3: space.control.v1.ExecutionReport
+	(*TemplateReport)(nil),            // 4: space.control.v1.TemplateReport
+	(*Defaults)(nil),                  // 5: space.control.v1.Defaults
+	(*LogLine)(nil),                   // 6: space.control.v1.LogLine
+	(*Shape)(nil),                     // 7: space.control.v1.Shape
+	(*SynchronizeResponse)(nil),       // 8: space.control.v1.SynchronizeResponse
+	(*Order)(nil),                     // 9: space.control.v1.Order
+	(*Cause)(nil),                     // 10: space.control.v1.Cause
+	(*EnsureExecution)(nil),           // 11: space.control.v1.EnsureExecution
+	(*StopExecution)(nil),             // 12: space.control.v1.StopExecution
+	(*RemoveExecution)(nil),           // 13: space.control.v1.RemoveExecution
+	(*RemoveTemplate)(nil),            // 14: space.control.v1.RemoveTemplate
+	(*EnsureTemplate)(nil),            // 15: space.control.v1.EnsureTemplate
+	(*RegistryAuth)(nil),              // 16: space.control.v1.RegistryAuth
+	(*Source)(nil),                    // 17: space.control.v1.Source
+	(*Debian)(nil),                    // 18: space.control.v1.Debian
+	(*Step)(nil),                      // 19: space.control.v1.Step
+	(*Copy)(nil),                      // 20: space.control.v1.Copy
+	(*ResolveAttachmentRequest)(nil),  // 21: space.control.v1.ResolveAttachmentRequest
+	(*ResolveAttachmentResponse)(nil), // 22: space.control.v1.ResolveAttachmentResponse
+	(*ResolveSandboxRequest)(nil),     // 23: space.control.v1.ResolveSandboxRequest
+	(*SignedURL)(nil),                 // 24: space.control.v1.SignedURL
+	(*ResolveSandboxResponse)(nil),    // 25: space.control.v1.ResolveSandboxResponse
+	(*CreateSessionRequest)(nil),      // 26: space.control.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),     // 27: space.control.v1.CreateSessionResponse
+	(*ResolveSessionRequest)(nil),     // 28: space.control.v1.ResolveSessionRequest
+	(*ResolveSessionResponse)(nil),    // 29: space.control.v1.ResolveSessionResponse
+	(*FindEndedRequest)(nil),          // 30: space.control.v1.FindEndedRequest
+	(*Material)(nil),                  // 31: space.control.v1.Material
+	(*FindEndedResponse)(nil),         // 32: space.control.v1.FindEndedResponse
+	(*EndedMaterial)(nil),             // 33: space.control.v1.EndedMaterial
+	(*ResolveUploadRequest)(nil),      // 34: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 35: space.control.v1.ResolveUploadResponse
+	nil,                               // 36: space.control.v1.Defaults.EnvEntry
+	nil,                               // 37: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 38: google.protobuf.Duration
+	(*v1.Exit)(nil),                   // 39: space.session.v1.Exit
+	(*v11.Error)(nil),                 // 40: space.route.v1.Error
+	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
+	(*v11.Route)(nil),                 // 42: space.route.v1.Route
+	(*v12.Usage)(nil),                 // 43: space.sandbox.v1.Usage
+	(*v1.Spec)(nil),                   // 44: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
-	2,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
-	3,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
-	1,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	37, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	38, // 4: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	39, // 5: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	40, // 6: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	41, // 7: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
-	39, // 8: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
-	6,  // 9: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
-	4,  // 10: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
-	5,  // 11: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	35, // 12: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	40, // 13: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
-	8,  // 14: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	37, // 15: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	36, // 16: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	10, // 17: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
-	12, // 18: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
-	14, // 19: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
-	11, // 20: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
-	13, // 21: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
-	9,  // 22: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
-	38, // 23: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
-	6,  // 24: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	38, // 25: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	37, // 26: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
-	38, // 27: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	6,  // 28: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	16, // 29: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
-	18, // 30: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
-	4,  // 31: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
-	15, // 32: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
-	17, // 33: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
-	19, // 34: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
-	4,  // 35: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	38, // 36: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	42, // 37: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	23, // 38: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	38, // 39: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	38, // 40: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	30, // 41: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
-	23, // 42: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
-	32, // 43: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
-	0,  // 44: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	20, // 45: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	22, // 46: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	25, // 47: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	27, // 48: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	33, // 49: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	29, // 50: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
-	7,  // 51: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	21, // 52: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	24, // 53: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	26, // 54: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	28, // 55: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	34, // 56: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	31, // 57: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
-	51, // [51:58] is the sub-list for method output_type
-	44, // [44:51] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	3,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
+	4,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
+	2,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
+	38, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	1,  // 4: space.control.v1.SynchronizeRequest.session_ends:type_name -> space.control.v1.SessionEnd
+	39, // 5: space.control.v1.SessionEnd.exit:type_name -> space.session.v1.Exit
+	40, // 6: space.control.v1.SessionEnd.lost:type_name -> space.route.v1.Error
+	41, // 7: space.control.v1.SessionEnd.at:type_name -> google.protobuf.Timestamp
+	42, // 8: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	40, // 9: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	41, // 10: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	43, // 11: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	40, // 12: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	7,  // 13: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
+	5,  // 14: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
+	6,  // 15: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
+	36, // 16: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	41, // 17: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	9,  // 18: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
+	38, // 19: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	37, // 20: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	11, // 21: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
+	13, // 22: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
+	15, // 23: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
+	12, // 24: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
+	14, // 25: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
+	10, // 26: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
+	42, // 27: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	7,  // 28: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
+	42, // 29: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	38, // 30: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
+	42, // 31: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	7,  // 32: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	17, // 33: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	19, // 34: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	5,  // 35: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	16, // 36: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
+	18, // 37: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	20, // 38: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	5,  // 39: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	42, // 40: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	44, // 41: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	24, // 42: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	42, // 43: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	42, // 44: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	31, // 45: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
+	24, // 46: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
+	33, // 47: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
+	0,  // 48: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	21, // 49: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	23, // 50: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	26, // 51: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	28, // 52: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	34, // 53: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	30, // 54: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
+	8,  // 55: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	22, // 56: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	25, // 57: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	27, // 58: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	29, // 59: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	35, // 60: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	32, // 61: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
+	55, // [55:62] is the sub-list for method output_type
+	48, // [48:55] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -2747,21 +2855,21 @@ func file_control_v1_control_proto_init() {
 	if File_control_v1_control_proto != nil {
 		return
 	}
-	file_control_v1_control_proto_msgTypes[8].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[9].OneofWrappers = []any{
 		(*Order_EnsureExecution)(nil),
 		(*Order_RemoveExecution)(nil),
 		(*Order_EnsureTemplate)(nil),
 		(*Order_StopExecution)(nil),
 		(*Order_RemoveTemplate)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[16].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[17].OneofWrappers = []any{
 		(*Source_Debian)(nil),
 		(*Source_Image)(nil),
 		(*Source_Archive)(nil),
 		(*Source_Rootfs)(nil),
 		(*Source_Template)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[18].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[19].OneofWrappers = []any{
 		(*Step_Run)(nil),
 		(*Step_Copy)(nil),
 		(*Step_Set)(nil),
@@ -2772,7 +2880,7 @@ func file_control_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

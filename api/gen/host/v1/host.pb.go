@@ -436,6 +436,7 @@ func (*RemoveTemplateResponse) Descriptor() ([]byte, []int) {
 type AcknowledgeLogsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Received      map[string]uint64      `protobuf:"bytes,1,rep,name=received,proto3" json:"received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
+	SessionEnds   []string               `protobuf:"bytes,2,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -473,6 +474,13 @@ func (*AcknowledgeLogsRequest) Descriptor() ([]byte, []int) {
 func (x *AcknowledgeLogsRequest) GetReceived() map[string]uint64 {
 	if x != nil {
 		return x.Received
+	}
+	return nil
+}
+
+func (x *AcknowledgeLogsRequest) GetSessionEnds() []string {
+	if x != nil {
+		return x.SessionEnds
 	}
 	return nil
 }
@@ -554,6 +562,7 @@ type WatchResponse struct {
 	Executions    []*v1.ExecutionReport  `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"` // with usage, which alone is told at most every 5 s
 	Templates     []*v1.TemplateReport   `protobuf:"bytes,2,rep,name=templates,proto3" json:"templates,omitempty"`
 	Facts         *v1.NodeFacts          `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
+	SessionEnds   []*v1.SessionEnd       `protobuf:"bytes,4,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"` // as in SynchronizeRequest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -609,6 +618,13 @@ func (x *WatchResponse) GetFacts() *v1.NodeFacts {
 	return nil
 }
 
+func (x *WatchResponse) GetSessionEnds() []*v1.SessionEnd {
+	if x != nil {
+		return x.SessionEnds
+	}
+	return nil
+}
+
 var File_host_v1_host_proto protoreflect.FileDescriptor
 
 const file_host_v1_host_proto_rawDesc = "" +
@@ -629,20 +645,22 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\x16EnsureTemplateResponse\"O\n" +
 	"\x15RemoveTemplateRequest\x126\n" +
 	"\x05order\x18\x01 \x01(\v2 .space.control.v1.RemoveTemplateR\x05order\"\x18\n" +
-	"\x16RemoveTemplateResponse\"\xa6\x01\n" +
+	"\x16RemoveTemplateResponse\"\xc9\x01\n" +
 	"\x16AcknowledgeLogsRequest\x12O\n" +
-	"\breceived\x18\x01 \x03(\v23.space.host.v1.AcknowledgeLogsRequest.ReceivedEntryR\breceived\x1a;\n" +
+	"\breceived\x18\x01 \x03(\v23.space.host.v1.AcknowledgeLogsRequest.ReceivedEntryR\breceived\x12!\n" +
+	"\fsession_ends\x18\x02 \x03(\tR\vsessionEnds\x1a;\n" +
 	"\rReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x19\n" +
 	"\x17AcknowledgeLogsResponse\"\x0e\n" +
-	"\fWatchRequest\"\xc5\x01\n" +
+	"\fWatchRequest\"\x86\x02\n" +
 	"\rWatchResponse\x12A\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2!.space.control.v1.ExecutionReportR\n" +
 	"executions\x12>\n" +
 	"\ttemplates\x18\x02 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
-	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts2\x93\x05\n" +
+	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x12?\n" +
+	"\fsession_ends\x18\x04 \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds2\x93\x05\n" +
 	"\vHostService\x12`\n" +
 	"\x0fEnsureExecution\x12%.space.host.v1.EnsureExecutionRequest\x1a&.space.host.v1.EnsureExecutionResponse\x12`\n" +
 	"\x0fRemoveExecution\x12%.space.host.v1.RemoveExecutionRequest\x1a&.space.host.v1.RemoveExecutionResponse\x12]\n" +
@@ -689,6 +707,7 @@ var file_host_v1_host_proto_goTypes = []any{
 	(*v1.RemoveTemplate)(nil),       // 20: space.control.v1.RemoveTemplate
 	(*v1.TemplateReport)(nil),       // 21: space.control.v1.TemplateReport
 	(*v1.NodeFacts)(nil),            // 22: space.control.v1.NodeFacts
+	(*v1.SessionEnd)(nil),           // 23: space.control.v1.SessionEnd
 }
 var file_host_v1_host_proto_depIdxs = []int32{
 	15, // 0: space.host.v1.EnsureExecutionRequest.order:type_name -> space.control.v1.EnsureExecution
@@ -701,25 +720,26 @@ var file_host_v1_host_proto_depIdxs = []int32{
 	16, // 7: space.host.v1.WatchResponse.executions:type_name -> space.control.v1.ExecutionReport
 	21, // 8: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
 	22, // 9: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
-	0,  // 10: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
-	2,  // 11: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
-	6,  // 12: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
-	4,  // 13: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
-	8,  // 14: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
-	10, // 15: space.host.v1.HostService.AcknowledgeLogs:input_type -> space.host.v1.AcknowledgeLogsRequest
-	12, // 16: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
-	1,  // 17: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
-	3,  // 18: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
-	7,  // 19: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
-	5,  // 20: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
-	9,  // 21: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
-	11, // 22: space.host.v1.HostService.AcknowledgeLogs:output_type -> space.host.v1.AcknowledgeLogsResponse
-	13, // 23: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
-	17, // [17:24] is the sub-list for method output_type
-	10, // [10:17] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	23, // 10: space.host.v1.WatchResponse.session_ends:type_name -> space.control.v1.SessionEnd
+	0,  // 11: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
+	2,  // 12: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
+	6,  // 13: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
+	4,  // 14: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
+	8,  // 15: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
+	10, // 16: space.host.v1.HostService.AcknowledgeLogs:input_type -> space.host.v1.AcknowledgeLogsRequest
+	12, // 17: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
+	1,  // 18: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
+	3,  // 19: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
+	7,  // 20: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
+	5,  // 21: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
+	9,  // 22: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
+	11, // 23: space.host.v1.HostService.AcknowledgeLogs:output_type -> space.host.v1.AcknowledgeLogsResponse
+	13, // 24: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
+	18, // [18:25] is the sub-list for method output_type
+	11, // [11:18] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_host_v1_host_proto_init() }

@@ -1,0 +1,138 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// The limits of ends.
+const (
+	maxEnds     = 10_000 // that are kept; the oldest go first
+	maxEndsTold = 200    // in one report
+)
+
+// endSuffix ends the name of the file of an end.
+const endSuffix = ".pb"
+
+// Ends are how sessions of this node ended, each until the control plane has it. An end is on file before the guest forgets the session, so that a
+// daemon that dies in between tells it in its next life.
+type Ends struct {
+	dir     string
+	changed func() // called after one was added; it mustn't block
+
+	mu   sync.Mutex // guards what follows, and the files
+	ends map[string]*controlv1.SessionEnd
+}
+
+// OpenEnds reads what an earlier life has left to tell; dir is made if need be.
+func OpenEnds(dir string, changed func()) (*Ends, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the ends of sessions: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the ends of sessions: %w", err)
+	}
+	e := &Ends{dir: dir, changed: changed, ends: map[string]*controlv1.SessionEnd{}}
+	for _, entry := range entries {
+		m := new(controlv1.SessionEnd)
+		if ok, err := readMessage(dir, entry.Name(), m); err != nil || !ok || fileOf(m.GetSession()) != entry.Name() {
+			os.Remove(filepath.Join(dir, entry.Name()))
+			continue
+		}
+		e.ends[m.GetSession()] = m
+	}
+	return e, nil
+}
+
+func fileOf(session string) string { return space.HostLabel(session) + endSuffix }
+
+// add keeps how a session has ended. It's nothing to a nil Ends: nobody asks about the sessions of builds.
+func (e *Ends) add(ses *Session) {
+	if e == nil {
+		return
+	}
+	m := ses.ending()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := writeMessage(e.dir, fileOf(ses.id), m); err != nil { // it's told all the same, if this life lasts
+		slog.Error("can't write down how a session ended", "session", ses.id, "err", err)
+	}
+	e.ends[ses.id] = m
+	for len(e.ends) > maxEnds {
+		e.drop(e.sorted()[0].GetSession())
+	}
+	e.changed()
+}
+
+// ending is how the session has ended.
+func (s *Session) ending() *controlv1.SessionEnd {
+	i := s.info()
+	m := &controlv1.SessionEnd{Session: s.id, Exit: i.Exit, OutputBytes: i.Output, At: timestamppb.New(i.EndedAt)}
+	if i.Exit != nil {
+		m.At = i.Exit.GetAt()
+	}
+	if i.Lost != nil {
+		m.Lost = peer.ErrorMessage(i.Lost)
+	}
+	return m
+}
+
+// Untold returns the ends that the control plane doesn't have, those that came first first, as many as a report takes.
+func (e *Ends) Untold() []*controlv1.SessionEnd {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.sorted()
+	return all[:min(len(all), maxEndsTold)]
+}
+
+// sorted returns all, the oldest first. mu is held.
+func (e *Ends) sorted() []*controlv1.SessionEnd {
+	all := make([]*controlv1.SessionEnd, 0, len(e.ends))
+	for _, m := range e.ends {
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b *controlv1.SessionEnd) int {
+		return cmp.Or(at(a).Compare(at(b)), strings.Compare(a.GetSession(), b.GetSession()))
+	})
+	return all
+}
+
+func at(m *controlv1.SessionEnd) time.Time { return m.GetAt().AsTime() }
+
+// Acknowledge lets go of ends that the control plane has, as they were told. Unknown ones are none.
+func (e *Ends) Acknowledge(sessions []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range sessions {
+		if _, ok := e.ends[id]; ok {
+			e.drop(id)
+		}
+	}
+	if len(sessions) > 0 && len(e.ends) > 0 {
+		e.changed()
+	}
+}
+
+// drop forgets one. mu is held.
+func (e *Ends) drop(id string) {
+	delete(e.ends, id)
+	if err := os.Remove(filepath.Join(e.dir, fileOf(id))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		slog.Warn("can't remove how a session ended", "session", id, "err", err)
+	}
+}

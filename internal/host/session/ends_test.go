@@ -1,0 +1,85 @@
+package session
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+)
+
+func openEnds(t *testing.T, dir string, changed func()) *Ends {
+	t.Helper()
+	e, err := OpenEnds(dir, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestEndsAreToldUntilAcknowledged has a session that exits and one that is lost: both are told, by the next life of the daemon too, until they were
+// acknowledged.
+func TestEndsAreToldUntilAcknowledged(t *testing.T) {
+	dir, changed := t.TempDir(), make(chan struct{}, 10)
+	ends := openEnds(t, dir, func() { changed <- struct{}{} })
+	g, set := newFakeGuest(t), openSet(t, t.TempDir(), Limits{Ends: ends})
+	set.Use(g.connect())
+	exits, dies := space.NewID(space.PrefixSession), space.NewID(space.PrefixSession)
+	p := g.proc(exits)
+	p.print([]byte("hello"))
+	w := attach(t, set, exits, 0, false)
+	p.end(7)
+	w.last(t)
+	p.await(t, "the guest to be told to forget", func() bool { return p.forgotten })
+	g.proc(dies).print([]byte("x"))
+	w = attach(t, set, dies, 0, false)
+	w.awaitData(t, 1)
+	set.End(space.Errorf(space.CodeExecutionLost, "it's gone"))
+	w.last(t)
+	<-changed
+	<-changed
+	check := func(e *Ends, want ...string) {
+		t.Helper()
+		var got []string
+		for _, m := range e.Untold() {
+			got = append(got, fmt.Sprint(m.GetSession(), " ", m.GetExit().GetCode(), " ", m.GetLost().GetMessage(), " ", m.GetOutputBytes(), " ", m.GetAt().AsTime().IsZero()))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("told are %q, want %q", got, want)
+		}
+	}
+	one, other := exits+" 7  5 false", dies+" 0 it's gone 1 false"
+	check(ends, one, other)
+	again := openEnds(t, dir, func() {})
+	check(again, one, other)
+	again.Acknowledge([]string{exits, "ses_unknown"})
+	check(again, other)
+	check(openEnds(t, dir, func() {}), other)
+	again.Acknowledge([]string{dies})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+func TestEndsAreBounded(t *testing.T) {
+	e := openEnds(t, t.TempDir(), func() {})
+	old := &controlv1.SessionEnd{Session: space.NewID(space.PrefixSession), At: timestamppb.New(time.Unix(1, 0))}
+	e.ends[old.Session] = old
+	for range maxEnds - 1 {
+		id := space.NewID(space.PrefixSession)
+		e.ends[id] = &controlv1.SessionEnd{Session: id, At: timestamppb.New(time.Unix(2, 0))}
+	}
+	if all := e.Untold(); len(all) != maxEndsTold || all[0] != old {
+		t.Errorf("%d are told, the first of %v", len(all), all[0].GetAt())
+	}
+	ses := newSession(space.NewID(space.PrefixSession), t.TempDir(), 0)
+	ses.setLost(space.Errorf(space.CodeSessionLost, "gone"))
+	e.add(ses)
+	if _, ok := e.ends[old.Session]; ok || len(e.ends) != maxEnds || e.ends[ses.id] == nil {
+		t.Errorf("%d are kept, the oldest among them: %v", len(e.ends), ok)
+	}
+}
