@@ -84,3 +84,68 @@ func TestOutputIsExact(t *testing.T) {
 	}
 	got.want(t, 0, out.String()+"\x00\xff\r\n", errs.String())
 }
+
+// TestEndsAreKnownAfterTheStop has a viewer read how sessions ended, without a grant for the data plane: at once, when the sandbox has stopped, and of one that
+// the stop ended.
+func TestEndsAreKnownAfterTheStop(t *testing.T) {
+	s := create(t, "mini")
+	role := client.Role("viewer")
+	key, err := platform.client.CreateKey(t.Context(), client.KeyCreate{Name: "viewer", Role: &role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	viewer, err := client.New(platform.url, key.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for name, in := range map[string]client.SessionCreate{
+		"code": {Shell: ptr("echo hello; exit 3")}, "signal": {Shell: ptr("kill -KILL $$")}, "timeout": {Shell: ptr("sleep 600"), TimeoutSeconds: ptr(1)},
+	} {
+		open := session(t, s, in)
+		ids[name] = open.Session.Id
+		follow(t, open, func(client.Event) {})
+	}
+	running := session(t, s, client.SessionCreate{Shell: ptr("echo up; exec sleep 600")})
+	listen(t, running.Attachment.Url, running.Attachment.Token, "", func(e sse) bool { return e.name != "stdout" })
+	ids["stop"] = running.Session.Id
+	said := func(name string) string {
+		t.Helper()
+		x, err := viewer.GetSession(t.Context(), s.Id, ids[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(x.State, " ", value(x.Code), " ", value(x.Signal), " ", value(x.TimedOut), " ", value(x.Stopped), " ", value(x.Lost), " ", value(x.OutputBytes))
+	}
+	ends := map[string]string{"code": "ended 3  false false false 6", "signal": "ended 0 SIGKILL false false false 0", "timeout": "ended 0 SIGKILL true false false 0", "stop": "started 0  false false false 0"}
+	check := func() {
+		t.Helper()
+		for name, want := range ends {
+			eventually(t, callDeadline, "the end of "+name+": "+want, func() bool { return said(name) == want })
+		}
+	}
+	check()
+	verb(t, s.Id, "stop")
+	ends["stop"] = "ended 0 SIGTERM false true false 3"
+	check()
+	n := 0
+	for x, err := range viewer.ListSessions(t.Context(), s.Id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; x.State != "ended" || x.EndedAt == nil {
+			t.Errorf("listed is %+v", x)
+		}
+	}
+	if n != len(ids) {
+		t.Errorf("%d sessions are listed", n)
+	}
+}
+
+// value is what an optional field has, or nothing.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
