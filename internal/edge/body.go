@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -98,4 +99,12 @@ func readJSON(w *answer, r *request, into any) error {
 		return err
 	}
 	return strictjson.Decode(b, into)
+}
+
+// checkEncoding refuses a body that is compressed: what's brought is kept as it comes, and nobody would know that it was.
+func checkEncoding(h http.Header) error {
+	if s := h.Get("Content-Encoding"); s != "" && !strings.EqualFold(s, "identity") {
+		return &space.Error{Code: space.CodeMediaType, Field: "Content-Encoding", Message: fmt.Sprintf("is %q: a body is taken as it is, uncompressed", space.Clip(s))}
+	}
+	return nil
 }

@@ -555,3 +555,21 @@ func TestEveryRequestLeavesALine(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestCompressedBodiesAreRefused tries each operation that takes a body.
+func TestCompressedBodiesAreRefused(t *testing.T) {
+	r := newRig(t)
+	for pattern, o := range operations {
+		if !o.body {
+			continue
+		}
+		method, path, _ := strings.Cut(pattern, " ")
+		token := r.box
+		if o.accepts&sandboxToken == 0 {
+			token = r.put
+		}
+		path = strings.NewReplacer("{sandbox}", r.sandbox, "{session}", r.session, "{upload}", r.upload).Replace(path)
+		c := r.ask(t, method, path, strings.NewReader("{}"), "Authorization", "Bearer "+token, "Content-Encoding", "gzip", "Content-Type", "application/json")
+		c.fails(t, space.CodeMediaType, "Content-Encoding")
+	}
+}

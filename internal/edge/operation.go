@@ -79,6 +79,9 @@ func (e *Edge) serve(o operation, w *answer, r *http.Request) error {
 	if !o.body && r.ContentLength != 0 {
 		return space.FieldErrorf("body", "this takes no body")
 	}
+	if err := checkEncoding(r.Header); o.body && err != nil {
+		return err
+	}
 	if req.query, err = readQuery(r.URL.RawQuery, o.query); err != nil {
 		return err
 	}

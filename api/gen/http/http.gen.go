@@ -380,14 +380,19 @@ func (e TemplateCreateRecipe) Valid() bool {
 // ArchiveUnpacked defines model for ArchiveUnpacked.
 type ArchiveUnpacked struct {
 	// Bytes Of the files.
-	Bytes   int64 `json:"bytes"`
+	Bytes int64 `json:"bytes"`
+
+	// Entries Of all kinds.
 	Entries int64 `json:"entries"`
 }
 
 // Attachment defines model for Attachment.
 type Attachment struct {
+	// ExpiresAt An hour after it was issued.
 	ExpiresAt time.Time `json:"expires_at"`
-	Token     string    `json:"token"`
+
+	// Token `spaceatt_…`, the bearer token; shown once.
+	Token string `json:"token"`
 
 	// Url Where to attach.
 	Url string `json:"url"`
@@ -397,7 +402,9 @@ type Attachment struct {
 type DirectoryCreate struct {
 	// Mode Permission bits in octal, for example 0644.
 	Mode *FileMode `json:"mode,omitempty"`
-	Path string    `json:"path"`
+
+	// Path Absolute, or relative to the user's home.
+	Path string `json:"path"`
 }
 
 // Environment At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
@@ -405,23 +412,37 @@ type Environment map[string]string
 
 // Event defines model for Event.
 type Event struct {
-	At   time.Time               `json:"at"`
+	// At When it was recorded.
+	At time.Time `json:"at"`
+
+	// Data What is beside it: of a failure `code` and `detail`, and of a build's its `failed_step`.
 	Data *map[string]interface{} `json:"data,omitempty"`
 
 	// Id A number that grows, but not by one.
-	Id        string    `json:"id"`
-	Key       *string   `json:"key,omitempty"`
-	Operation *string   `json:"operation,omitempty"`
-	Sandbox   *string   `json:"sandbox,omitempty"`
-	Template  *string   `json:"template,omitempty"`
-	Type      EventType `json:"type"`
+	Id string `json:"id"`
+
+	// Key `key_…`.
+	Key *string `json:"key,omitempty"`
+
+	// Operation That it began or ended.
+	Operation *string `json:"operation,omitempty"`
+
+	// Sandbox What it is about, as are the next three; absent where it is about something else.
+	Sandbox *string `json:"sandbox,omitempty"`
+
+	// Template `tpl_…`.
+	Template *string `json:"template,omitempty"`
+
+	// Type What happened; a later version may have more.
+	Type EventType `json:"type"`
 }
 
-// EventType defines model for Event.Type.
+// EventType What happened; a later version may have more.
 type EventType string
 
 // EventPage defines model for EventPage.
 type EventPage struct {
+	// Items At most `limit` of them.
 	Items []Event `json:"items"`
 
 	// Missed Events after the cursor are no longer kept and missing here.
@@ -433,9 +454,14 @@ type EventPage struct {
 
 // Execution The current incarnation of the sandbox's machine.
 type Execution struct {
-	Epoch int64  `json:"epoch"`
-	Id    string `json:"id"`
-	Node  string `json:"node"`
+	// Epoch Grows with each execution of the sandbox, from 1.
+	Epoch int64 `json:"epoch"`
+
+	// Id `exe_…`.
+	Id string `json:"id"`
+
+	// Node The machine that it runs on.
+	Node string `json:"node"`
 }
 
 // FileChange At least one of `mode`, `owner` and `group`.
@@ -447,19 +473,24 @@ type FileChange struct {
 	Mode *FileMode `json:"mode,omitempty"`
 
 	// Owner A name or a number.
-	Owner     *string `json:"owner,omitempty"`
-	Recursive *bool   `json:"recursive,omitempty"`
+	Owner *string `json:"owner,omitempty"`
+
+	// Recursive With all that is in a directory.
+	Recursive *bool `json:"recursive,omitempty"`
 }
 
 // FileEntry defines model for FileEntry.
 type FileEntry struct {
+	// Gid The number of its group.
 	Gid int64 `json:"gid"`
 
 	// Group The group's name, if it has one.
 	Group *string `json:"group,omitempty"`
 
 	// Mode Permission bits in octal, for example 0644.
-	Mode       FileMode  `json:"mode"`
+	Mode FileMode `json:"mode"`
+
+	// ModifiedAt When its content changed last.
 	ModifiedAt time.Time `json:"modified_at"`
 
 	// Owner The user's name, if it has one.
@@ -467,19 +498,26 @@ type FileEntry struct {
 
 	// Path Absolute.
 	Path string `json:"path"`
-	Size int64  `json:"size"`
+
+	// Size Bytes.
+	Size int64 `json:"size"`
 
 	// Target Of a symbolic link.
-	Target *string       `json:"target,omitempty"`
-	Type   FileEntryType `json:"type"`
-	Uid    int64         `json:"uid"`
+	Target *string `json:"target,omitempty"`
+
+	// Type `other` is a device, a pipe or a socket.
+	Type FileEntryType `json:"type"`
+
+	// Uid The number of its owner.
+	Uid int64 `json:"uid"`
 }
 
-// FileEntryType defines model for FileEntry.Type.
+// FileEntryType `other` is a device, a pipe or a socket.
 type FileEntryType string
 
 // FileList defines model for FileList.
 type FileList struct {
+	// Entries In the order of their paths.
 	Entries []FileEntry `json:"entries"`
 
 	// Truncated There is more than is listed here.
@@ -491,65 +529,102 @@ type FileMode = string
 
 // FileRename defines model for FileRename.
 type FileRename struct {
+	// From Absolute, or relative to the user's home.
 	From string `json:"from"`
-	To   string `json:"to"`
+
+	// To Absolute, or relative to the user's home; its directory must be there.
+	To string `json:"to"`
 }
 
 // FileURL defines model for FileURL.
 type FileURL struct {
+	// ExpiresAt From when on it opens nothing.
 	ExpiresAt time.Time `json:"expires_at"`
-	Url       string    `json:"url"`
+
+	// Url Complete, at the edge.
+	Url string `json:"url"`
 }
 
 // FileURLCreate defines model for FileURLCreate.
 type FileURLCreate struct {
 	// ExpiresInSeconds An hour if absent.
-	ExpiresInSeconds *int                   `json:"expires_in_seconds,omitempty"`
-	Operation        FileURLCreateOperation `json:"operation"`
-	Path             string                 `json:"path"`
-	User             *string                `json:"user,omitempty"`
+	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
+
+	// Operation `read` is a GET, `write` a PUT.
+	Operation FileURLCreateOperation `json:"operation"`
+
+	// Path Absolute.
+	Path string `json:"path"`
+
+	// User As whom; a name or a number. The template's default user if absent.
+	User *string `json:"user,omitempty"`
 }
 
-// FileURLCreateOperation defines model for FileURLCreate.Operation.
+// FileURLCreateOperation `read` is a GET, `write` a PUT.
 type FileURLCreateOperation string
 
 // GuestMetrics What the guest says of itself.
 type GuestMetrics struct {
+	// DiskTotalBytes Of its root file system.
 	DiskTotalBytes int64 `json:"disk_total_bytes"`
-	DiskUsedBytes  int64 `json:"disk_used_bytes"`
+
+	// DiskUsedBytes Of its root file system.
+	DiskUsedBytes int64 `json:"disk_used_bytes"`
 
 	// Load One minute's average.
-	Load             *float64 `json:"load,omitempty"`
-	MemoryTotalBytes int64    `json:"memory_total_bytes"`
-	MemoryUsedBytes  int64    `json:"memory_used_bytes"`
-	Processes        int      `json:"processes"`
+	Load *float64 `json:"load,omitempty"`
+
+	// MemoryTotalBytes That its kernel has.
+	MemoryTotalBytes int64 `json:"memory_total_bytes"`
+
+	// MemoryUsedBytes That its kernel could not give to a program.
+	MemoryUsedBytes int64 `json:"memory_used_bytes"`
+
+	// Processes That run or wait.
+	Processes int `json:"processes"`
 }
 
 // Health defines model for Health.
 type Health struct {
-	Status  HealthStatus `json:"status"`
-	Version string       `json:"version"`
+	// Status There is one word; trouble is a problem.
+	Status HealthStatus `json:"status"`
+
+	// Version Of the platform.
+	Version string `json:"version"`
 }
 
-// HealthStatus defines model for Health.Status.
+// HealthStatus There is one word; trouble is a problem.
 type HealthStatus string
 
 // Key defines model for Key.
 type Key struct {
-	CreatedAt time.Time  `json:"created_at"`
+	// CreatedAt When it was created.
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt Absent: never.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
-	Id        string     `json:"id"`
+
+	// Id `key_…`; it opens nothing.
+	Id string `json:"id"`
 
 	// LastUsedAt Within the hour.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
-	Name       string     `json:"name"`
+
+	// Name For people.
+	Name string `json:"name"`
 
 	// Prefix Its visible beginning.
-	Prefix    string     `json:"prefix"`
-	Project   string     `json:"project"`
+	Prefix string `json:"prefix"`
+
+	// Project `prj_…`.
+	Project string `json:"project"`
+
+	// RevokedAt Absent: it was not.
 	RevokedAt *time.Time `json:"revoked_at,omitempty"`
 	Role      Role       `json:"role"`
-	User      *string    `json:"user,omitempty"`
+
+	// User Whose it is; absent if it is nobody's.
+	User *string `json:"user,omitempty"`
 }
 
 // KeyCreate defines model for KeyCreate.
@@ -559,7 +634,9 @@ type KeyCreate struct {
 
 	// Format e2b: `e2b_` and hexadecimal digits, which E2B's SDKs insist on.
 	Format *KeyCreateFormat `json:"format,omitempty"`
-	Name   string           `json:"name"`
+
+	// Name For people.
+	Name string `json:"name"`
 
 	// Project The caller's own if absent; another needs the role owner.
 	Project *string `json:"project,omitempty"`
@@ -582,11 +659,14 @@ type KeyCreated struct {
 
 // KeyPage defines model for KeyPage.
 type KeyPage struct {
-	Items      []Key   `json:"items"`
+	// Items At most `limit` of them.
+	Items []Key `json:"items"`
+
+	// NextCursor Absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
-// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 // none when it is started again, and neither has one whose deadline passed while it was stopped.
 type Lifetime struct {
 	// Deadline At most 365 days away.
@@ -604,16 +684,23 @@ type LifetimeOnExpiry string
 
 // LiveSession defines model for LiveSession.
 type LiveSession struct {
+	// Argv As much of it as fits 512 bytes.
 	Argv []string `json:"argv"`
 
 	// Code The exit status of one that ended by itself.
-	Code    *int       `json:"code,omitempty"`
-	Cwd     *string    `json:"cwd,omitempty"`
+	Code *int `json:"code,omitempty"`
+
+	// Cwd Absent: the default.
+	Cwd *string `json:"cwd,omitempty"`
+
+	// EndedAt Absent while it runs.
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
 	// Error Why the program couldn't be started, or why the session was lost.
 	Error *string `json:"error,omitempty"`
-	Id    string  `json:"id"`
+
+	// Id `ses_…`.
+	Id string `json:"id"`
 
 	// Lost Its machine is gone, and how it would have ended isn't known.
 	Lost *bool `json:"lost,omitempty"`
@@ -625,39 +712,54 @@ type LiveSession struct {
 	Pid *int64 `json:"pid,omitempty"`
 
 	// Signal The signal that ended it, for example SIGKILL.
-	Signal    *string          `json:"signal,omitempty"`
-	StartedAt *time.Time       `json:"started_at,omitempty"`
-	State     LiveSessionState `json:"state"`
+	Signal *string `json:"signal,omitempty"`
+
+	// StartedAt By the guest's clock; absent if it hasn't started.
+	StartedAt *time.Time `json:"started_at,omitempty"`
+
+	// State `ended`: how is said beside it.
+	State LiveSessionState `json:"state"`
 
 	// Stopped It ended while its sandbox was being stopped.
 	Stopped *bool `json:"stopped,omitempty"`
 
 	// TimedOut Its time was over, and it was killed for that.
-	TimedOut *bool   `json:"timed_out,omitempty"`
-	Tty      bool    `json:"tty"`
-	User     *string `json:"user,omitempty"`
+	TimedOut *bool `json:"timed_out,omitempty"`
+
+	// Tty Whether it has a terminal.
+	Tty bool `json:"tty"`
+
+	// User Absent: the default.
+	User *string `json:"user,omitempty"`
 }
 
-// LiveSessionState defines model for LiveSession.State.
+// LiveSessionState `ended`: how is said beside it.
 type LiveSessionState string
 
 // LiveSessions defines model for LiveSessions.
 type LiveSessions struct {
+	// Items At most 500, the newest.
 	Items []LiveSession `json:"items"`
 }
 
 // LogLine defines model for LogLine.
 type LogLine struct {
-	At     time.Time `json:"at"`
-	Number int64     `json:"number"`
+	// At By the node's clock.
+	At time.Time `json:"at"`
+
+	// Number From 1, growing by one.
+	Number int64 `json:"number"`
 
 	// Step The step that it belongs to, from 1; 0 for the source.
-	Step *int   `json:"step,omitempty"`
+	Step *int `json:"step,omitempty"`
+
+	// Text At most 4096 bytes, without control characters.
 	Text string `json:"text"`
 }
 
 // LogPage defines model for LogPage.
 type LogPage struct {
+	// Items At most `limit` of them.
 	Items []LogLine `json:"items"`
 
 	// NextCursor Absent when the build has ended and this is its last line.
@@ -667,8 +769,13 @@ type LogPage struct {
 // Me defines model for Me.
 type Me struct {
 	Key Key `json:"key"`
+
+	// Org The organisation that the project belongs to.
 	Org struct {
-		Id   string `json:"id"`
+		// Id `org_…`.
+		Id string `json:"id"`
+
+		// Name For people.
 		Name string `json:"name"`
 	} `json:"org"`
 	Project Project `json:"project"`
@@ -680,6 +787,7 @@ type Metadata map[string]string
 
 // Metrics defines model for Metrics.
 type Metrics struct {
+	// At When they were measured.
 	At time.Time `json:"at"`
 
 	// CpuPercent Of one CPU, over the newest interval.
@@ -695,9 +803,13 @@ type Metrics struct {
 	Guest *GuestMetrics `json:"guest,omitempty"`
 
 	// MemoryBytes Resident on the host.
-	MemoryBytes          int64  `json:"memory_bytes"`
+	MemoryBytes int64 `json:"memory_bytes"`
+
+	// NetworkReceivedBytes By the sandbox, since the execution began.
 	NetworkReceivedBytes *int64 `json:"network_received_bytes,omitempty"`
-	NetworkSentBytes     *int64 `json:"network_sent_bytes,omitempty"`
+
+	// NetworkSentBytes By the sandbox, since the execution began.
+	NetworkSentBytes *int64 `json:"network_sent_bytes,omitempty"`
 }
 
 // Node defines model for Node.
@@ -709,34 +821,51 @@ type Node struct {
 	Connected bool `json:"connected"`
 
 	// Driver qemu, firecracker or fake.
-	Driver   string `json:"driver"`
-	MemoryMb *int   `json:"memory_mb,omitempty"`
-	Name     string `json:"name"`
+	Driver string `json:"driver"`
+
+	// MemoryMb MiB, that the machine has.
+	MemoryMb *int `json:"memory_mb,omitempty"`
+
+	// Name As executions name it.
+	Name string `json:"name"`
 
 	// TenantBoundary Whether the driver may separate tenants. Software emulation may not.
-	TenantBoundary bool    `json:"tenant_boundary"`
-	Vcpus          *int    `json:"vcpus,omitempty"`
-	Version        *string `json:"version,omitempty"`
+	TenantBoundary bool `json:"tenant_boundary"`
+
+	// Vcpus That the machine has.
+	Vcpus *int `json:"vcpus,omitempty"`
+
+	// Version Of the platform there.
+	Version *string `json:"version,omitempty"`
 }
 
 // Operation defines model for Operation.
 type Operation struct {
-	CreatedAt time.Time  `json:"created_at"`
-	EndedAt   *time.Time `json:"ended_at,omitempty"`
+	// CreatedAt When it was accepted.
+	CreatedAt time.Time `json:"created_at"`
+
+	// EndedAt Absent while it runs.
+	EndedAt *time.Time `json:"ended_at,omitempty"`
 
 	// Error RFC 9457.
-	Error    *Problem        `json:"error,omitempty"`
-	Id       string          `json:"id"`
-	Kind     OperationKind   `json:"kind"`
-	Sandbox  *Sandbox        `json:"sandbox,omitempty"`
+	Error *Problem `json:"error,omitempty"`
+
+	// Id `op_…`.
+	Id string `json:"id"`
+
+	// Kind What is being done.
+	Kind    OperationKind `json:"kind"`
+	Sandbox *Sandbox      `json:"sandbox,omitempty"`
+
+	// Status `failed` has an `error`.
 	Status   OperationStatus `json:"status"`
 	Template *Template       `json:"template,omitempty"`
 }
 
-// OperationKind defines model for Operation.Kind.
+// OperationKind What is being done.
 type OperationKind string
 
-// OperationStatus defines model for Operation.Status.
+// OperationStatus `failed` has an `error`.
 type OperationStatus string
 
 // Problem RFC 9457.
@@ -748,18 +877,31 @@ type Problem struct {
 	Detail *string `json:"detail,omitempty"`
 
 	// Field The field of the request that is wrong.
-	Field     *string `json:"field,omitempty"`
+	Field *string `json:"field,omitempty"`
+
+	// RequestId Finds it in the operator's logs: of the request that is answered, or that asked for what failed later.
 	RequestId *string `json:"request_id,omitempty"`
-	Status    int     `json:"status"`
-	Title     string  `json:"title"`
-	Type      string  `json:"type"`
+
+	// Status The status of HTTP that the code has; of an error that is told later, the one that it would have had.
+	Status int `json:"status"`
+
+	// Title What the code means, in words that never change.
+	Title string `json:"title"`
+
+	// Type `urn:space:problem:` and the code.
+	Type string `json:"type"`
 }
 
 // Project defines model for Project.
 type Project struct {
+	// CreatedAt When it was created.
 	CreatedAt time.Time `json:"created_at"`
-	Id        string    `json:"id"`
-	Name      string    `json:"name"`
+
+	// Id `prj_…`.
+	Id string `json:"id"`
+
+	// Name Unique in the organisation.
+	Name string `json:"name"`
 
 	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 	Quota Quota `json:"quota"`
@@ -770,6 +912,7 @@ type Project struct {
 
 // ProjectCreate defines model for ProjectCreate.
 type ProjectCreate struct {
+	// Name Unique in the organisation.
 	Name string `json:"name"`
 
 	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
@@ -778,12 +921,16 @@ type ProjectCreate struct {
 
 // ProjectPage defines model for ProjectPage.
 type ProjectPage struct {
-	Items      []Project `json:"items"`
-	NextCursor *string   `json:"next_cursor,omitempty"`
+	// Items At most `limit` of them.
+	Items []Project `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // ProjectUpdate defines model for ProjectUpdate.
 type ProjectUpdate struct {
+	// Name Unique in the organisation.
 	Name *string `json:"name,omitempty"`
 
 	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
@@ -792,17 +939,29 @@ type ProjectUpdate struct {
 
 // Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
 type Quota struct {
-	DiskMb    *int64 `json:"disk_mb,omitempty"`
-	MemoryMb  *int64 `json:"memory_mb,omitempty"`
-	Sandboxes *int   `json:"sandboxes,omitempty"`
-	Vcpus     *int   `json:"vcpus,omitempty"`
+	// DiskMb MiB, of sandboxes and templates.
+	DiskMb *int64 `json:"disk_mb,omitempty"`
+
+	// MemoryMb MiB, of those that run or are to.
+	MemoryMb *int64 `json:"memory_mb,omitempty"`
+
+	// Sandboxes How many, stopped and failed ones too.
+	Sandboxes *int `json:"sandboxes,omitempty"`
+
+	// Vcpus Of those that run or are to.
+	Vcpus *int `json:"vcpus,omitempty"`
 }
 
 // RegistryAuth A login for the registry of `image`: `username` with `password`, or `token`, which the registry gets as a bearer token. It's used for this build, and
 // forgotten when the build has ended. It's no part of the template's content.
 type RegistryAuth struct {
+	// Password With `username`.
 	Password *string `json:"password,omitempty"`
-	Token    *string `json:"token,omitempty"`
+
+	// Token Without the other two.
+	Token *string `json:"token,omitempty"`
+
+	// Username With `password`.
 	Username *string `json:"username,omitempty"`
 }
 
@@ -811,7 +970,9 @@ type Role string
 
 // RolePage defines model for RolePage.
 type RolePage struct {
+	// Items From the role that may most.
 	Items []struct {
+		// Permissions In alphabetical order, for example sandboxes:read.
 		Permissions []string `json:"permissions"`
 		Role        Role     `json:"role"`
 	} `json:"items"`
@@ -819,8 +980,11 @@ type RolePage struct {
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
+	// CreatedAt When its creation was accepted.
 	CreatedAt time.Time `json:"created_at"`
-	DiskMb    int       `json:"disk_mb"`
+
+	// DiskMb MiB.
+	DiskMb int `json:"disk_mb"`
 
 	// Env Shown where one sandbox is asked for or updated, and to those only whose role has `sandboxes:write`.
 	Env *Environment `json:"env,omitempty"`
@@ -830,21 +994,29 @@ type Sandbox struct {
 
 	// Execution The current incarnation of the sandbox's machine.
 	Execution Execution `json:"execution"`
-	Id        string    `json:"id"`
 
-	// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+	// Id `sbx_…`.
+	Id string `json:"id"`
+
+	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 	// none when it is started again, and neither has one whose deadline passed while it was stopped.
 	Lifetime *Lifetime `json:"lifetime,omitempty"`
-	MemoryMb int       `json:"memory_mb"`
+
+	// MemoryMb MiB.
+	MemoryMb int `json:"memory_mb"`
 
 	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
 	Metadata Metadata     `json:"metadata"`
 	State    SandboxState `json:"state"`
 
 	// Template The template's name.
-	Template  string    `json:"template"`
+	Template string `json:"template"`
+
+	// UpdatedAt When what is wanted of it changed last.
 	UpdatedAt time.Time `json:"updated_at"`
-	Vcpus     int       `json:"vcpus"`
+
+	// Vcpus Of its machine.
+	Vcpus int `json:"vcpus"`
 }
 
 // SandboxCreate defines model for SandboxCreate.
@@ -855,7 +1027,7 @@ type SandboxCreate struct {
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
 
-	// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 	// none when it is started again, and neither has one whose deadline passed while it was stopped.
 	Lifetime *Lifetime `json:"lifetime,omitempty"`
 
@@ -867,11 +1039,14 @@ type SandboxCreate struct {
 
 	// Template A template's id, name, alias or NAME:TAG.
 	Template string `json:"template"`
-	Vcpus    *int   `json:"vcpus,omitempty"`
+
+	// Vcpus The template's if absent.
+	Vcpus *int `json:"vcpus,omitempty"`
 }
 
 // SandboxPage defines model for SandboxPage.
 type SandboxPage struct {
+	// Items At most `limit` of them.
 	Items []Sandbox `json:"items"`
 
 	// NextCursor Absent on the last page.
@@ -883,18 +1058,29 @@ type SandboxState string
 
 // SandboxToken defines model for SandboxToken.
 type SandboxToken struct {
+	// CreatedAt When it was issued.
 	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt From when on it opens nothing.
 	ExpiresAt time.Time `json:"expires_at"`
-	Id        string    `json:"id"`
-	Name      *string   `json:"name,omitempty"`
-	Sandbox   string    `json:"sandbox"`
+
+	// Id `tok_…`; it opens nothing.
+	Id string `json:"id"`
+
+	// Name For people.
+	Name *string `json:"name,omitempty"`
+
+	// Sandbox `sbx_…`.
+	Sandbox string `json:"sandbox"`
 }
 
 // SandboxTokenCreate defines model for SandboxTokenCreate.
 type SandboxTokenCreate struct {
 	// ExpiresInSeconds A day if absent.
-	ExpiresInSeconds *int    `json:"expires_in_seconds,omitempty"`
-	Name             *string `json:"name,omitempty"`
+	ExpiresInSeconds *int `json:"expires_in_seconds,omitempty"`
+
+	// Name For people.
+	Name *string `json:"name,omitempty"`
 }
 
 // SandboxTokenCreated defines model for SandboxTokenCreated.
@@ -909,6 +1095,7 @@ type SandboxTokenCreated struct {
 
 // SandboxTokenPage defines model for SandboxTokenPage.
 type SandboxTokenPage struct {
+	// Items All of them.
 	Items []SandboxToken `json:"items"`
 }
 
@@ -917,7 +1104,7 @@ type SandboxUpdate struct {
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
 
-	// Lifetime Give one of `deadline` and `seconds`; the answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
+	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 	// none when it is started again, and neither has one whose deadline passed while it was stopped.
 	Lifetime *Lifetime `json:"lifetime,omitempty"`
 
@@ -927,12 +1114,17 @@ type SandboxUpdate struct {
 
 // Session defines model for Session.
 type Session struct {
+	// Argv What it runs; a `shell` line is shown as the arguments of /bin/sh.
 	Argv *[]string `json:"argv,omitempty"`
 
 	// Code The exit status of one that ended by itself.
-	Code      *int      `json:"code,omitempty"`
+	Code *int `json:"code,omitempty"`
+
+	// CreatedAt When it was created; it starts with its first attach.
 	CreatedAt time.Time `json:"created_at"`
-	Cwd       *string   `json:"cwd,omitempty"`
+
+	// Cwd Absent: the template's, or the user's home.
+	Cwd *string `json:"cwd,omitempty"`
 
 	// EndedAt By the node's clock.
 	EndedAt *time.Time `json:"ended_at,omitempty"`
@@ -942,14 +1134,18 @@ type Session struct {
 
 	// Execution The execution that it was started in.
 	Execution *string `json:"execution,omitempty"`
-	Id        string  `json:"id"`
+
+	// Id `ses_…`.
+	Id string `json:"id"`
 
 	// Lost Its machine is gone, and how it would have ended isn't known.
 	Lost *bool `json:"lost,omitempty"`
 
 	// OutputBytes Length of its log, of which the end is kept.
 	OutputBytes *int64 `json:"output_bytes,omitempty"`
-	Sandbox     string `json:"sandbox"`
+
+	// Sandbox `sbx_…`.
+	Sandbox string `json:"sandbox"`
 
 	// Signal The signal that ended it, for example SIGKILL.
 	Signal *string `json:"signal,omitempty"`
@@ -966,7 +1162,9 @@ type Session struct {
 	// TimedOut Its time was over, and it was killed for that.
 	TimedOut *bool         `json:"timed_out,omitempty"`
 	Tty      *TerminalSize `json:"tty,omitempty"`
-	User     *string       `json:"user,omitempty"`
+
+	// User Absent: the template's default user.
+	User *string `json:"user,omitempty"`
 }
 
 // SessionState `started` since the first attach, until it's known how it ended; that it ended is known within seconds.
@@ -1008,8 +1206,11 @@ type SessionCreated struct {
 
 // SessionPage defines model for SessionPage.
 type SessionPage struct {
-	Items      []Session `json:"items"`
-	NextCursor *string   `json:"next_cursor,omitempty"`
+	// Items At most `limit` of them.
+	Items []Session `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // SessionSignal defines model for SessionSignal.
@@ -1027,7 +1228,9 @@ type StdinReceived struct {
 // Template defines model for Template.
 type Template struct {
 	// Aliases Those of its name; empty for a version that the name doesn't mean.
-	Aliases   []string  `json:"aliases"`
+	Aliases []string `json:"aliases"`
+
+	// CreatedAt When its build was ordered.
 	CreatedAt time.Time `json:"created_at"`
 
 	// Current Whether the name means this version.
@@ -1046,10 +1249,16 @@ type Template struct {
 	Error *Problem `json:"error,omitempty"`
 
 	// FailedStep Of a failed build, from 1; 0 for the source, absent if it failed behind the last step: then the error's `field` is start_command or ready_check, or there is none.
-	FailedStep *int   `json:"failed_step,omitempty"`
-	Id         string `json:"id"`
-	MemoryMb   int    `json:"memory_mb"`
-	Name       string `json:"name"`
+	FailedStep *int `json:"failed_step,omitempty"`
+
+	// Id `tpl_…`.
+	Id string `json:"id"`
+
+	// MemoryMb MiB.
+	MemoryMb int `json:"memory_mb"`
+
+	// Name Which it shares with its other versions.
+	Name string `json:"name"`
 
 	// Progress What the build does right now.
 	Progress *string `json:"progress,omitempty"`
@@ -1058,30 +1267,39 @@ type Template struct {
 	Shared bool `json:"shared"`
 
 	// Source What it was built from, for people.
-	Source *string       `json:"source,omitempty"`
-	State  TemplateState `json:"state"`
+	Source *string `json:"source,omitempty"`
+
+	// State `failed` has an `error`.
+	State TemplateState `json:"state"`
 
 	// Tags Those that mean this version.
 	Tags []string `json:"tags"`
 
 	// User Of sessions that name none.
-	User  *string `json:"user,omitempty"`
-	Vcpus int     `json:"vcpus"`
+	User *string `json:"user,omitempty"`
+
+	// Vcpus Of its machines.
+	Vcpus int `json:"vcpus"`
 
 	// Workdir Of sessions that name none.
 	Workdir *string `json:"workdir,omitempty"`
 }
 
-// TemplateState defines model for Template.State.
+// TemplateState `failed` has an `error`.
 type TemplateState string
 
 // TemplateCreate Exactly one source - `recipe`, `debian`, `image`, `archive`, `rootfs` or `template` - and a `name` unless it's a recipe. All together at most 1 MiB.
 type TemplateCreate struct {
 	// Archive An upload that holds an OCI layout or a `docker save` archive.
 	Archive *string `json:"archive,omitempty"`
-	Debian  *struct {
+
+	// Debian A Debian made by the node from its own package sources.
+	Debian *struct {
+		// Packages Beside the least that Debian has.
 		Packages *[]string `json:"packages,omitempty"`
-		Suite    string    `json:"suite"`
+
+		// Suite For example bookworm.
+		Suite string `json:"suite"`
 	} `json:"debian,omitempty"`
 
 	// DiskMb If absent, that of the recipe or the template; else as much as the files need, and a half more.
@@ -1091,8 +1309,10 @@ type TemplateCreate struct {
 	Env *Environment `json:"env,omitempty"`
 
 	// Image An OCI image reference, for example registry.example/app:1.
-	Image    *string `json:"image,omitempty"`
-	MemoryMb *int    `json:"memory_mb,omitempty"`
+	Image *string `json:"image,omitempty"`
+
+	// MemoryMb MiB. That of the recipe or the template if absent, else 512.
+	MemoryMb *int `json:"memory_mb,omitempty"`
 
 	// Name Of the template; a recipe's own name if absent. It doesn't begin with `tpl_`.
 	Name *string `json:"name,omitempty"`
@@ -1114,15 +1334,25 @@ type TemplateCreate struct {
 	Rootfs *string `json:"rootfs,omitempty"`
 
 	// StartCommand Started before the snapshot and running in every sandbox.
-	StartCommand *string         `json:"start_command,omitempty"`
-	Steps        *[]TemplateStep `json:"steps,omitempty"`
-	Tags         *[]string       `json:"tags,omitempty"`
+	StartCommand *string `json:"start_command,omitempty"`
+
+	// Steps In their order, above the source.
+	Steps *[]TemplateStep `json:"steps,omitempty"`
+
+	// Tags That mean this version when it's ready.
+	Tags *[]string `json:"tags,omitempty"`
 
 	// Template Another template, which is ready, to which the steps are added.
 	Template *string `json:"template,omitempty"`
-	User     *string `json:"user,omitempty"`
-	Vcpus    *int    `json:"vcpus,omitempty"`
-	Workdir  *string `json:"workdir,omitempty"`
+
+	// User Of sessions that name none; a name or a number. What the source and the steps say if absent.
+	User *string `json:"user,omitempty"`
+
+	// Vcpus That of the recipe or the template if absent, else 1.
+	Vcpus *int `json:"vcpus,omitempty"`
+
+	// Workdir Absolute; where sessions begin that name no directory. It's made if it's missing, for the user. What the source and the steps say if absent.
+	Workdir *string `json:"workdir,omitempty"`
 }
 
 // TemplateCreateRecipe Built in: a Debian with python, git and node, or a minimum for tests.
@@ -1130,6 +1360,7 @@ type TemplateCreateRecipe string
 
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
+	// Items At most `limit` of them.
 	Items []Template `json:"items"`
 
 	// NextCursor Absent on the last page.
@@ -1138,11 +1369,13 @@ type TemplatePage struct {
 
 // TemplateStep Exactly one of `run`, `copy`, `env`, `workdir` and `user`.
 type TemplateStep struct {
+	// Copy Unpack an upload. What is made for it, and all that the archive names, belongs to the owner, with the modes of the archive; what was there and isn't
+	// named stays as it was.
 	Copy *struct {
-		// Owner USER or USER:GROUP.
+		// Owner USER or USER:GROUP, names of the template or numbers; root if absent. Without a group it's the user's own.
 		Owner *string `json:"owner,omitempty"`
 
-		// To Absolute directory to unpack it into.
+		// To Absolute directory to unpack it into, which is made if it's missing, with those above it.
 		To string `json:"to"`
 
 		// Upload An upload that holds a tar archive.
@@ -1151,25 +1384,37 @@ type TemplateStep struct {
 	Env *Environment `json:"env,omitempty"`
 
 	// Run Run by /bin/sh -c as the current user in the current directory, without a network.
-	Run     *string `json:"run,omitempty"`
-	User    *string `json:"user,omitempty"`
+	Run *string `json:"run,omitempty"`
+
+	// User Of later steps, and of sessions; a name or a number.
+	User *string `json:"user,omitempty"`
+
+	// Workdir Absolute; where later steps, and sessions, begin. It's made if it's missing, for the user of that step, with those above it.
 	Workdir *string `json:"workdir,omitempty"`
 }
 
 // TerminalSize defines model for TerminalSize.
 type TerminalSize struct {
+	// Cols Characters in a line.
 	Cols int `json:"cols"`
+
+	// Rows Lines of text.
 	Rows int `json:"rows"`
 }
 
 // Upload defines model for Upload.
 type Upload struct {
+	// ExpiresAt Until when they can be PUT.
 	ExpiresAt time.Time `json:"expires_at"`
-	Id        string    `json:"id"`
+
+	// Id `upl_…`.
+	Id string `json:"id"`
 
 	// Token spaceupl_…, the bearer token of the PUT.
 	Token string `json:"token"`
-	Url   string `json:"url"`
+
+	// Url Where to PUT the bytes.
+	Url string `json:"url"`
 }
 
 // UploadCreate defines model for UploadCreate.
@@ -1180,17 +1425,27 @@ type UploadCreate struct {
 
 // UploadReceived defines model for UploadReceived.
 type UploadReceived struct {
-	Bytes  int64  `json:"bytes"`
+	// Bytes That were received.
+	Bytes int64 `json:"bytes"`
+
+	// Sha256 Of all bytes, in hexadecimal digits.
 	Sha256 string `json:"sha256"`
+
+	// Upload `upl_…`.
 	Upload string `json:"upload"`
 }
 
 // User defines model for User.
 type User struct {
+	// CreatedAt When they were added.
 	CreatedAt time.Time `json:"created_at"`
-	Id        string    `json:"id"`
-	Name      string    `json:"name"`
-	Role      Role      `json:"role"`
+
+	// Id `usr_…`.
+	Id string `json:"id"`
+
+	// Name Unique in the organisation.
+	Name string `json:"name"`
+	Role Role   `json:"role"`
 }
 
 // UserCreate defines model for UserCreate.
@@ -1202,7 +1457,10 @@ type UserCreate struct {
 
 // UserPage defines model for UserPage.
 type UserPage struct {
-	Items      []User  `json:"items"`
+	// Items At most `limit` of them.
+	Items []User `json:"items"`
+
+	// NextCursor Absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
@@ -1249,18 +1507,26 @@ type Wait = string
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
+	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Sandbox Only this sandbox's events.
-	Sandbox     *string `form:"sandbox,omitempty" json:"sandbox,omitempty"`
+	Sandbox *string `form:"sandbox,omitempty" json:"sandbox,omitempty"`
+
+	// LastEventID Of the last event that came.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
+	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // GetOperationParams defines parameters for GetOperation.
@@ -1271,8 +1537,11 @@ type GetOperationParams struct {
 
 // ListProjectsParams defines parameters for ListProjects.
 type ListProjectsParams struct {
+	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateProjectParams defines parameters for CreateProject.
@@ -1287,9 +1556,13 @@ type ListSandboxesParams struct {
 	Metadata *[]string `form:"metadata,omitempty" json:"metadata,omitempty"`
 
 	// State Only sandboxes in one of these states; may be given several times. Deleted ones are listed, for a day, only if this asks for them.
-	State  *[]SandboxState `form:"state,omitempty" json:"state,omitempty"`
-	Cursor *Cursor         `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit          `form:"limit,omitempty" json:"limit,omitempty"`
+	State *[]SandboxState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateSandboxParams defines parameters for CreateSandbox.
@@ -1315,8 +1588,11 @@ type CreateFileURLParams struct {
 
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
+	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateSessionParams defines parameters for CreateSession.
@@ -1354,8 +1630,11 @@ type CreateSandboxTokenParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateTemplateParams defines parameters for CreateTemplate.
@@ -1369,8 +1648,13 @@ type CreateTemplateParams struct {
 
 // GetTemplateLogsParams defines parameters for GetTemplateLogs.
 type GetTemplateLogsParams struct {
-	Cursor      *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit       *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// LastEventID Of the last event that came.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
@@ -1382,8 +1666,11 @@ type CreateUploadParams struct {
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
+	// Cursor The `next_cursor` of the page before.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateUserParams defines parameters for CreateUser.

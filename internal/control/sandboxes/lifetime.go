@@ -23,6 +23,9 @@ func (l *Lifetime) at(now time.Time) (*record.Lifetime, error) {
 		return nil, nil
 	}
 	out := record.Lifetime{OnExpiry: record.Expiry(l.OnExpiry)}
+	if out.OnExpiry == "" {
+		return nil, space.FieldErrorf("lifetime.on_expiry", "is missing: delete or stop, what is done when the time is over, is needed")
+	}
 	if out.OnExpiry != record.ExpiryDelete && out.OnExpiry != record.ExpiryStop {
 		return nil, space.FieldErrorf("lifetime.on_expiry", "is %q: it must be delete or stop", space.Clip(l.OnExpiry))
 	}

@@ -491,3 +491,13 @@ func TestErrorNamesThePathOnce(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 }
+
+// TestCompressedArchivesAreNamed has what people send in a tar's place.
+func TestCompressedArchivesAreNamed(t *testing.T) {
+	for name, magic := range compressions {
+		_, err := unpack(t, t.TempDir(), strings.NewReader(magic+strings.Repeat("x", 2000)))
+		if space.CodeOf(err) != space.CodeInvalid || !strings.Contains(err.Error(), "compressed with "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

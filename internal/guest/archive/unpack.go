@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -87,7 +88,11 @@ func newUnpacker(ctx context.Context, root *os.Root, r io.Reader) *unpacker {
 }
 
 func (u *unpacker) all() error {
-	t := tar.NewReader(&u.sent)
+	head := bufio.NewReaderSize(&u.sent, headBytes)
+	if err := compressed(head); err != nil {
+		return err
+	}
+	t := tar.NewReader(head)
 	for {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -109,6 +114,22 @@ func (u *unpacker) all() error {
 			return err
 		}
 	}
+}
+
+// headBytes is how much of an archive is looked at before it's read, and read ahead.
+const headBytes = 512
+
+// compressions are how compressed files begin.
+var compressions = map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd", "xz": "\xfd7zXZ", "bzip2": "BZh"}
+
+// compressed refuses what people send in a tar's place most often.
+func compressed(r *bufio.Reader) error {
+	for name, magic := range compressions {
+		if b, _ := r.Peek(len(magic)); string(b) == magic { // an error shows when it's read
+			return refuse("it's compressed with %s: send the tar itself", name)
+		}
+	}
+	return nil
 }
 
 // unreadable is the reader's error: the stream's own, or that the bytes are no archive.
