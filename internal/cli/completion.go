@@ -136,6 +136,16 @@ func sessions(ctx context.Context, c *client.Client, before []string) iter.Seq2[
 	})
 }
 
+// openSessions are those of them that haven't ended, as far as the control plane knows.
+func openSessions(ctx context.Context, c *client.Client, before []string) iter.Seq2[cobra.Completion, error] {
+	return each(c.ListSessions(ctx, before[0]), func(s client.Session) cobra.Completion {
+		if s.State != gen.SessionStateStarted {
+			return ""
+		}
+		return cobra.CompletionWithDesc(s.Id, strings.Join(deref(s.Argv), " "))
+	})
+}
+
 // deref is what may be absent, or its zero value.
 func deref[T any](p *T) (out T) { return *cmp.Or(p, &out) }
 

@@ -51,7 +51,11 @@ func (f *fake) listSessions(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	page := gen.SessionPage{Items: []gen.Session{}}
 	for id, in := range f.sessions {
-		page.Items = append(page.Items, gen.Session{Id: id, Sandbox: r.PathValue("id"), State: gen.SessionStateStarted, Argv: in.Argv, CreatedAt: epoch})
+		state := gen.SessionStateStarted
+		if deref(in.Argv)[0] == "fail" {
+			state = gen.SessionStateEnded
+		}
+		page.Items = append(page.Items, gen.Session{Id: id, Sandbox: r.PathValue("id"), State: state, Argv: in.Argv, CreatedAt: epoch})
 	}
 	answer(w, 200, page)
 }

@@ -20,7 +20,7 @@ func killCommand(a *app) *cobra.Command {
 	c.Flags().StringVarP(&signal, "signal", "s", "KILL", "its name, with or without SIG, or its number")
 	n := connectionFlags(a, c)
 	n.tokenFlags(c)
-	c.ValidArgsFunction = n.completes(false, sandboxes("running"), sessions)
+	c.ValidArgsFunction = n.completes(false, sandboxes("running"), openSessions)
 	n.completesFlag(c, "signal", words("HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM", "STOP", "CONT"))
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		name, err := signalName(signal)
