@@ -67,6 +67,15 @@ func CopyChanged(ctx context.Context, pid int, memory Memory, to *os.File) error
 
 // copyRun copies some pages from an address of a process to an offset of a file.
 func copyRun(pid int, from uint64, buf []byte, to *os.File, offset int64) error {
+	if err := readRun(pid, from, buf); err != nil {
+		return err
+	}
+	_, err := to.WriteAt(buf, offset)
+	return err
+}
+
+// readRun reads pages of a process.
+func readRun(pid int, from uint64, buf []byte) error {
 	local := []unix.Iovec{{Base: &buf[0], Len: uint64(len(buf))}}
 	remote := []unix.RemoteIovec{{Base: uintptr(from), Len: len(buf)}}
 	n, err := unix.ProcessVMReadv(pid, local, remote, 0)
@@ -76,8 +85,7 @@ func copyRun(pid int, from uint64, buf []byte, to *os.File, offset int64) error 
 	if err != nil {
 		return fmt.Errorf("read %d bytes at %#x of process %d: %w", len(buf), remote[0].Base, pid, err)
 	}
-	_, err = to.WriteAt(buf, offset)
-	return err
+	return nil
 }
 
 // changedRuns calls f for each run of changed pages, of at most chunkPages, with its offset in the memory and its length.
