@@ -25,6 +25,7 @@ func roleCommands() []*cobra.Command {
 		edgeRole(),
 		hostRole(),
 		rootfsCommand(),
+		pagerCommand(),
 		managerRole(),
 		nodeAPIRole(),
 	}

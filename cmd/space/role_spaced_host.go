@@ -23,6 +23,7 @@ import (
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker"
+	"github.com/space-platform/space/internal/host/vmm/pager"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/instance"
 	"github.com/space-platform/space/internal/peer"
@@ -83,7 +84,8 @@ func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (ho
 		return out, err
 	}
 	slog.Info("guests have a kernel", "version", out.Kernel.Version, "tuned", out.Kernel.Tuned)
-	out.Driver, err = chooseDriver(ctx, i, c)
+	out.Driver, err = chooseDriver(ctx, i, c, self)
+	out.Paged = c.RestoredMemory == instance.MemoryPaged
 	return out, err
 }
 
@@ -103,7 +105,7 @@ func poolConfig(c instance.Config) (execution.PoolConfig, error) {
 }
 
 // chooseDriver makes the driver that the operator forces, or the best that works here.
-func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config) (vmm.Driver, error) {
+func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, self string) (vmm.Driver, error) {
 	name := c.Driver
 	if name == "" {
 		name = bestDriver(ctx, i, c)
@@ -113,7 +115,7 @@ func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config) (
 	}
 	switch name {
 	case firecracker.Name:
-		return newFirecracker(ctx, c)
+		return newFirecracker(ctx, c, self)
 	case qemu.Name:
 		return qemu.New(ctx, qemu.Config{Acceleration: acceleration(ctx, i, c)})
 	default:
@@ -121,14 +123,17 @@ func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config) (
 	}
 }
 
-// newFirecracker is the driver with what the configuration says.
-func newFirecracker(ctx context.Context, c instance.Config) (vmm.Driver, error) {
+// newFirecracker is the driver with what the configuration says. self is this program, which is the pager, too.
+func newFirecracker(ctx context.Context, c instance.Config, self string) (vmm.Driver, error) {
+	if err := pager.Available(); err != nil && c.RestoredMemory == instance.MemoryPaged {
+		return nil, fmt.Errorf("configuration: restored_memory is %q: %w", c.RestoredMemory, err)
+	}
 	cpu, err := firecracker.ReadTemplate(c.CPUTemplate)
 	if err != nil {
 		return nil, err
 	}
 	return firecracker.New(ctx, firecracker.Config{
-		Program: c.Firecracker, Jailer: c.Jailer, CPU: cpu, ReceiveBytes: c.NetworkReceiveBytes, SendBytes: c.NetworkSendBytes,
+		Program: c.Firecracker, Jailer: c.Jailer, Pager: self, CPU: cpu, ReceiveBytes: c.NetworkReceiveBytes, SendBytes: c.NetworkSendBytes,
 	})
 }
 

@@ -39,6 +39,7 @@ type Config struct {
 	Helper   rootfs.Helper // makes file systems
 	DataDir  string        // for what needn't be on the volume: uploads, and layers from registries
 	Pool     execution.PoolConfig
+	Paged    bool     // the memory of loaded machines comes page by page; the driver must be able to
 	Insecure []string // registries that needn't speak TLS, as HOST or HOST:PORT
 	Allowed  []string // registries that needn't be on the public internet, as HOST, HOST:PORT or network
 	Version  string   // of this build
@@ -48,6 +49,7 @@ type Config struct {
 const (
 	templatesName  = "templates"
 	layersName     = "layers"
+	setsName       = "working-sets"
 	executionsName = "executions"
 	sandboxesName  = "sandboxes"
 	endsName       = "session-ends"
@@ -73,6 +75,9 @@ type Host struct {
 func Open(ctx context.Context, c Config) (*Host, error) {
 	if err := image.CheckAllowed(c.Allowed); err != nil {
 		return nil, fmt.Errorf("allowed_registries: %w", err)
+	}
+	if c.Paged && !c.Driver.Capabilities().PagedMemory {
+		return nil, fmt.Errorf("memory can't come page by page with driver %s here", c.Driver.Name())
 	}
 	j, err := jail.New(c.Instance)
 	if err != nil {
@@ -110,7 +115,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
-		Pool: c.Pool, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
+		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, cha
 		return nil, err
 	}
 	return template.Open(ctx, template.Config{
-		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), LayerBytes: u.Bytes / layersShare,
+		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), Sets: filepath.Join(c.Volume.Path, setsName), LayerBytes: u.Bytes / layersShare,
 		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure, Allowed: c.Allowed,
 		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Memory: meminfo.Read, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Kernel: c.Kernel, Helper: c.Helper, Uploads: h.uploads, Changed: changed,

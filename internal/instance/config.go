@@ -28,6 +28,8 @@ type Config struct {
 	Acceleration string `toml:"acceleration"`
 	// Kernel forces which kernels guests boot: "tuned" for those that 'make kernel' built, "cloud" for Debian's. Empty: tuned if there are any.
 	Kernel string `toml:"kernel"`
+	// RestoredMemory is how the memory of a machine that is loaded from a snapshot comes: MemoryMapped or MemoryPaged. Empty: MemoryMapped.
+	RestoredMemory string `toml:"restored_memory"`
 	// VolumeGiB is the size of the btrfs image, allocated whole when it's made. 0: DefaultVolumeGiB.
 	VolumeGiB int `toml:"volume_gib"`
 	// PoolSize is how many machines of each template and shape wait, restored and warm, for the next sandboxes: a number up to MaxPoolSize, or
@@ -50,6 +52,21 @@ type Config struct {
 	// DatabaseURL is an existing PostgreSQL to use instead of a private one. It's a secret, and the other roles read config.toml: so it's
 	// the key database_url of a file of its own, DatabaseFile. Empty: the private one, or a reader who may not know.
 	DatabaseURL string `toml:"-"`
+}
+
+// What RestoredMemory may be: the snapshot's file is mapped, which the kernel reads as it's needed; or a process beside the machine brings it page by
+// page, which not every driver can have (vmm.Capabilities).
+const (
+	MemoryMapped = "mapped"
+	MemoryPaged  = "paged"
+)
+
+// checkMemory refuses a way that there isn't.
+func (c Config) checkMemory() error {
+	if c.RestoredMemory != MemoryMapped && c.RestoredMemory != MemoryPaged {
+		return fmt.Errorf("configuration: restored_memory is %q, want %q or %q", c.RestoredMemory, MemoryMapped, MemoryPaged)
+	}
+	return nil
 }
 
 // PoolAuto is the PoolSize that follows demand.
@@ -89,6 +106,7 @@ func (c Config) FirecrackerOnly() (keys []string) {
 		set  bool
 	}{
 		{"cpu_template", c.CPUTemplate != ""}, {"network_receive_bytes", c.NetworkReceiveBytes != 0}, {"network_send_bytes", c.NetworkSendBytes != 0},
+		{"restored_memory", c.RestoredMemory == MemoryPaged},
 	} {
 		if k.set {
 			keys = append(keys, k.name)
@@ -112,7 +130,7 @@ func LoadConfig(i Instance) (Config, error) {
 	}
 	c.DatabaseURL = secret.URL
 	c = c.withDefaults(i)
-	return c, errors.Join(c.checkPool(), c.checkNetwork())
+	return c, errors.Join(c.checkPool(), c.checkNetwork(), c.checkMemory())
 }
 
 func decode(path string, into any) error {
@@ -140,6 +158,9 @@ func decode(path string, into any) error {
 func (c Config) withDefaults(i Instance) Config {
 	if c.PoolSize == "" {
 		c.PoolSize = PoolAuto
+	}
+	if c.RestoredMemory == "" {
+		c.RestoredMemory = MemoryMapped
 	}
 	if c.Firecracker == "" && c.Jailer == "" {
 		c.Firecracker, c.Jailer = FirecrackerCurrent+"/firecracker", FirecrackerCurrent+"/jailer"

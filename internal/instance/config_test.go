@@ -32,6 +32,7 @@ func TestAConfigurationThatMakesNoSenseIsRefused(t *testing.T) {
 		"network_receive_bytes = 99999": "network_receive_bytes is 99999",
 		"network_bytes = 1":             `unknown key "network_bytes"`,
 		"pool_size = \"65\"":            "pool_size",
+		`restored_memory = "magic"`:     `restored_memory is "magic", want "mapped" or "paged"`,
 	} {
 		configure(t, i, text)
 		if _, err := instance.LoadConfig(i); err == nil || !strings.Contains(err.Error(), want) {

@@ -20,6 +20,7 @@ type Config struct {
 	Sandboxes  string // where the sessions of sandboxes are kept
 	Node       string // the node's name in routes
 	Driver     vmm.Driver
+	Paged      bool // the memory of loaded machines comes page by page, which the driver can do
 	Enclosures Enclosures
 	UIDs       *uids.Pool
 	Templates  Templates

@@ -233,9 +233,11 @@ func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Sna
 	if e.cfg.Driver.Capabilities().SharedMemory {
 		memory = s.Memory
 	}
-	m, err := e.cfg.Driver.Load(ctx, home, vmm.Load{
-		Shape: e.shape(), State: s.State, Memory: memory, Sealed: s.Sealed, Disk: e.file(diskName), Manifest: s.Manifest,
-	})
+	l := vmm.Load{Shape: e.shape(), State: s.State, Memory: memory, Sealed: s.Sealed, Disk: e.file(diskName), Manifest: s.Manifest}
+	if e.cfg.Paged {
+		l.Pages = &vmm.Pages{WorkingSet: s.WorkingSet, Snapshot: s.Digest}
+	}
+	m, err := e.cfg.Driver.Load(ctx, home, l)
 	if errors.Is(err, vmm.ErrIncompatible) {
 		return nil, space.Errorf(space.CodeTemplateNotReady, "the template's snapshot doesn't fit this node any more: %w", err)
 	}

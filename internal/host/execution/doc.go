@@ -44,7 +44,7 @@
 // # Loss
 //
 // When the machine's process is gone and nobody told it to go, the execution is lost, at once and for good: it's never started again
-// under its name. Its disk stays until Remove, and another execution can start from it; its process, namespace, cgroup, uid and memory go. A link that breaks while the process
+// under its name. So it is when the machine's memory comes page by page and can't be had. Its disk stays until Remove, and another execution can start from it; its process, namespace, cgroup, uid and memory go. A link that breaks while the process
 // lives is no loss: it's made again with back-off, and the sessions go on.
 //
 // # What outlives an execution

@@ -57,7 +57,10 @@ type rig struct {
 	starts   *sessionv1.Spec // what the template has running
 	sessions string          // directory of the snapshot's sessions
 	slots    PoolConfig
-	snapshot string // the name of the snapshot's state file
+	paged    bool       // whether memory comes page by page
+	pages    *vmm.Pages // of the last load
+	fate     error      // why machines end, as far as the driver knows
+	snapshot string     // the name of the snapshot's state file
 }
 
 func newRig(t *testing.T) *rig {
@@ -76,7 +79,7 @@ func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Paged: r.paged, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
 		Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
 	})
 	if err != nil {
@@ -131,6 +134,7 @@ func (r *rig) clone(from, to string, _ int) error {
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {
 	return template.Snapshot{
 		State: r.stateFile(), Memory: filepath.Join(r.dir, "mem"), Disk: filepath.Join(r.dir, "disk"), Size: ownSize, Sessions: r.sessions,
+		Digest: "digest", WorkingSet: filepath.Join(r.dir, "set"),
 	}, func() {}, r.template
 }
 
@@ -206,6 +210,7 @@ func (r *rig) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machin
 func (r *rig) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machine, error) {
 	r.mu.Lock()
 	r.loads++
+	r.pages = l.Pages
 	r.mu.Unlock()
 	return r.start(ctx, e)
 }
@@ -231,7 +236,7 @@ func (r *rig) Recover(_ context.Context, _ vmm.Enclosure, h vmm.Handle) (vmm.Mac
 	defer r.mu.Unlock()
 	m := r.machines[h.PID]
 	if m == nil || m.dead() {
-		return nil, vmm.ErrGone
+		return nil, errors.Join(vmm.ErrGone, r.fate)
 	}
 	return m, nil
 }
@@ -293,6 +298,7 @@ func (m *testMachine) Resume(context.Context) error { m.paused.Store(false); ret
 func (m *testMachine) Kill(context.Context) error   { m.die(); return nil }
 func (m *testMachine) Done() <-chan struct{}        { return m.done }
 func (m *testMachine) Close() error                 { return nil }
+func (m *testMachine) Err() error                   { return m.rig.fate }
 
 func (m *testMachine) Save(context.Context, *os.File, *os.File) (vmm.Manifest, error) {
 	return vmm.Manifest{}, errors.New("this test saves nothing")

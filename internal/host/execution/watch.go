@@ -22,7 +22,7 @@ const (
 func (e *execution) watch(ctx context.Context) {
 	e.keepLinked(ctx)
 	if machine.Gone(e.machine) && ctx.Err() == nil {
-		e.lose(ctx, "the sandbox's machine ended unexpectedly")
+		e.lose(ctx, whyGone(e.machine.Err(), "the sandbox's machine ended unexpectedly"))
 	}
 }
 
@@ -88,7 +88,7 @@ func (e *execution) reattach(ctx context.Context) bool {
 			return true
 		}
 		if errors.Is(err, vmm.ErrGone) {
-			e.lose(ctx, "the sandbox's machine ended while nobody watched it")
+			e.lose(ctx, whyGone(err, "the sandbox's machine ended while nobody watched it"))
 			return false
 		}
 		e.log.Warn("can't re-attach to a machine; will try again", "err", err)
@@ -109,6 +109,14 @@ func (e *execution) recoverMachine(ctx context.Context) error {
 	}
 	e.machine, e.link = m, nil
 	return nil
+}
+
+// whyGone says why a machine is gone, if the driver knows; what exactly is wrong with its memory is in the log.
+func whyGone(err error, otherwise string) string {
+	if errors.Is(err, vmm.ErrPages) {
+		return "the sandbox's machine was ended because its memory pages can't be had"
+	}
+	return otherwise
 }
 
 // lose says at once that the execution is gone, then frees what it held.

@@ -179,7 +179,7 @@ func (r root) addFiles(bind map[string]vmm.Source) error {
 	return nil
 }
 
-// addFile adds a regular file by a mount, or a device as a node of its own that belongs to the uid. A source that is a symbolic link, or
+// addFile adds a regular file or a socket by a mount, or a device as a node of its own that belongs to the uid. A source that is a symbolic link, or
 // is reached through one, is refused: somebody may have planted it.
 func (r root) addFile(inside string, src vmm.Source) error {
 	fd, err := unix.Openat2(unix.AT_FDCWD, src.Path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
@@ -195,12 +195,12 @@ func (r root) addFile(inside string, src vmm.Source) error {
 		return err
 	}
 	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
+	case unix.S_IFREG, unix.S_IFSOCK:
 		err = r.bindFile(fd, inside, src)
 	case unix.S_IFCHR:
 		err = r.makeNode(inside, st.Rdev, src.Writable)
 	default:
-		err = errors.New("it's neither a regular file nor a device")
+		err = errors.New("it's neither a regular file nor a socket nor a device")
 	}
 	if err != nil {
 		return fmt.Errorf("add %s as %s: %w", src.Path, inside, err)

@@ -18,6 +18,8 @@ type Snapshot struct {
 	Memory     string
 	Disk       string
 	DiskDigest string
+	Digest     string   // of its manifest, which names it
+	WorkingSet string   // path of the file for what its machines need of the memory first, which needn't be there
 	Sessions   string   // a directory with the sessions that run in it; "": none
 	Sealed     *os.File // the memory once more, shared by all machines; nil if it isn't
 	Size       rootfs.Size
@@ -55,7 +57,7 @@ func (s *Store) SnapshotFor(template string, size rootfs.Size) (_ Snapshot, give
 		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "template %s was damaged and is being made anew; try again when it's ready", template)
 	}
 	b.use.RLock() // nobody waits to write whom a template still shows
-	return b.snapshot(), b.use.RUnlock, nil
+	return s.snapshot(b), b.use.RUnlock, nil
 }
 
 // Loadable is a snapshot from which machines can be loaded.
@@ -97,15 +99,15 @@ func (s *Store) ready(template string) (*entry, error) {
 	return e, nil
 }
 
-func (b *base) snapshot() Snapshot {
-	s := Snapshot{
+func (s *Store) snapshot(b *base) Snapshot {
+	out := Snapshot{
 		State: b.file(stateName), Memory: b.file(memoryName), Disk: b.file(diskName), DiskDigest: b.m.Files[diskName].SHA256, Sealed: b.sealed,
-		Size: b.m.Size, Manifest: b.m.VMM,
+		Size: b.m.Size, Manifest: b.m.VMM, Digest: b.digest, WorkingSet: s.workingSet(b),
 	}
 	if b.m.Order.Start != "" {
-		s.Sessions = filepath.Join(b.dir, sessionsName)
+		out.Sessions = filepath.Join(b.dir, sessionsName)
 	}
-	return s
+	return out
 }
 
 // borrowBase is for a build that begins with another template.

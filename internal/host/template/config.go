@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Dir        string   // on the volume
 	Layers     string   // a directory on the volume, for disks that builds begin with
+	Sets       string   // a directory for the working sets of snapshots, whose own directories can't be written to
 	LayerBytes int64    // that those may take, shared blocks counted for each
 	Blobs      string   // a directory for layers from registries
 	Insecure   []string // registries that needn't speak TLS, as HOST or HOST:PORT

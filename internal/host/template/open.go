@@ -17,7 +17,7 @@ import (
 // Open reads the templates in a directory, which it makes if need be, and removes what isn't one. Those whose snapshot doesn't fit today's kernel, guest
 // or driver get a new one, made from their disk, and those whose recipe has changed are built anew. The old one goes when the new one is there.
 func Open(_ context.Context, cfg Config) (*Store, error) {
-	for _, dir := range []string{cfg.Dir, cfg.Layers, cfg.Blobs} {
+	for _, dir := range []string{cfg.Dir, cfg.Layers, cfg.Sets, cfg.Blobs} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("open the templates: %w", err)
 		}
@@ -25,6 +25,9 @@ func Open(_ context.Context, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, templates: map[string]*entry{}, layers: newLayers(cfg), turns: turns{fits: cfg.fits}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if err := s.load(); err != nil {
+		return nil, fmt.Errorf("open the templates: %w", err)
+	}
+	if err := s.sweepWorkingSets(); err != nil {
 		return nil, fmt.Errorf("open the templates: %w", err)
 	}
 	for _, e := range s.templates {

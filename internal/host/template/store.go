@@ -2,6 +2,7 @@ package template
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -165,7 +166,7 @@ func (s *Store) destroy(b *base) error {
 	s.mu.Lock()
 	s.unshare(b)
 	s.mu.Unlock()
-	if err := s.cfg.Volume.Delete(b.dir); err != nil {
+	if err := errors.Join(s.cfg.Volume.Delete(b.dir), s.dropWorkingSet(b)); err != nil {
 		slog.Error("can't remove a template's snapshot", "template", b.m.Template, "dir", b.dir, "err", err)
 		return fmt.Errorf("remove template %s: %w", b.m.Template, err)
 	}

@@ -58,7 +58,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open(helper rootfs.Helper) *Store {
 	r.t.Helper()
 	s, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"), Insecure: r.insecure,
+		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), Sets: filepath.Join(r.dir, "sets"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"), Insecure: r.insecure,
 		Volume: directories{}, Clone: copyFile, Room: func() error { return nil }, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 8 << 30}, nil }, Uploads: noUploads{},
 		Driver: r, Enclosures: r, UIDs: uids.New(5000, 5000), Kernel: kernel.Files{Digest: r.kernel}, Helper: helper,
 		Changed: func() {
@@ -95,6 +95,9 @@ func (r *rig) checkNothingLeft(s *Store) {
 	entries, err := os.ReadDir(filepath.Join(r.dir, "templates"))
 	if err != nil || len(entries) > 0 || len(r.homes) > 0 {
 		r.t.Errorf("left are %v, %v, %v", entries, r.homes, err)
+	}
+	if sets, err := os.ReadDir(filepath.Join(r.dir, "sets")); err != nil || len(sets) > 0 {
+		r.t.Errorf("left are the working sets %v, %v", sets, err)
 	}
 	if _, err := s.cfg.UIDs.Take(); err != nil {
 		r.t.Error(err)
@@ -220,7 +223,14 @@ func TestTemplateIsBorrowed(t *testing.T) {
 	r.put(mini(id), func(*manifest) {})
 	other := rootfs.Size{VCPUs: 2, MemoryBytes: 256 * mib, DiskBytes: 128 * mib}
 	r.put(mini(id), func(m *manifest) { m.Secondary, m.Size = true, other })
+	stray := filepath.Join(r.dir, "sets", "of-nobody.new")
+	if err := errors.Join(os.Mkdir(filepath.Dir(stray), 0o700), os.WriteFile(stray, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	s := r.open(rootfs.Self())
+	if _, err := os.Stat(stray); err == nil {
+		t.Error("the working set of a snapshot that is gone is still there")
+	}
 	if got := s.Reports(); len(got) != 1 || got[0].State != Ready || got[0].Template != id || got[0].Digest == "" {
 		t.Fatalf("got %+v", got)
 	}
@@ -234,6 +244,12 @@ func TestTemplateIsBorrowed(t *testing.T) {
 			t.Fatalf("%v: %v, %v", size, snapshot.Size, err)
 		}
 		if _, err := os.Stat(snapshot.Memory); err != nil {
+			t.Error(err)
+		}
+		if snapshot.Digest == "" {
+			t.Error("a snapshot has no name")
+		}
+		if err := os.WriteFile(snapshot.WorkingSet, nil, 0o600); err != nil {
 			t.Error(err)
 		}
 		give()

@@ -41,6 +41,10 @@ import (
 // ErrGone is returned by calls on a machine whose process has ended.
 var ErrGone = errors.New("the virtual machine's process is gone")
 
+// ErrPages is wrapped by Machine.Err, and by a Load that fails for it: the machine's memory was to come page by page, and one couldn't be had, or who
+// brings them is gone. The machine was ended: it would have waited for ever.
+var ErrPages = errors.New("the machine's memory pages can't be had")
+
 // ErrIncompatible is wrapped when a snapshot can't be loaded here: other VMM version, machine, CPU, shape or TSC. Nothing was started.
 var ErrIncompatible = errors.New("the snapshot doesn't fit this host")
 
@@ -67,6 +71,7 @@ type Capabilities struct {
 	PowerOff       bool    // a guest that switches itself off ends its machine; else it only does when it restarts or panics
 	SharedMemory   bool    // Load maps one memory file for all machines, which any uid must be able to read; else each needs a file of its own
 	SealedMemory   bool    // Load also takes one sealed memfd for all machines (Load.Sealed)
+	PagedMemory    bool    // Load also brings the memory page by page, by a process of its own (Load.Pages)
 	Version        string  // of the VMM, as it stands in manifests
 }
 
@@ -94,8 +99,18 @@ type Load struct {
 	State    string   // device state, read only
 	Memory   string   // the snapshot's memory, or the machine's own clone of it (see Capabilities.SharedMemory)
 	Sealed   *os.File // instead of Memory, if Capabilities.SealedMemory: a memfd with the snapshot's memory that nobody can change
+	Pages    *Pages   // if Capabilities.PagedMemory: how Memory comes page by page; nil: it's mapped
 	Disk     string   // the machine's own clone of the snapshot's disk; "" for none
 	Manifest Manifest
+}
+
+// Pages says that a machine's memory comes page by page when the guest asks for it, from the file that is Load.Memory. A process beside the VMM
+// brings it, which lives as long.
+type Pages struct {
+	// WorkingSet is the path of a file beside the snapshot. If it's there, the pages that it names come before they're asked for; if it isn't, or isn't
+	// whole, or another snapshot's, it's made of what this machine asks for first. "" for none.
+	WorkingSet string
+	Snapshot   string // names the snapshot, in the working set
 }
 
 // Manifest is the part of a snapshot's manifest that a driver writes at Save and compares before a Load.
@@ -124,6 +139,8 @@ type Machine interface {
 	Kill(ctx context.Context) error
 	// Done is closed when the process is gone.
 	Done() <-chan struct{}
+	// Err is why the machine was ended if the driver had to end it, once Done is closed: ErrPages. nil otherwise.
+	Err() error
 	// Close lets go of the machine without ending it: the daemon is stopping.
 	Close() error
 }
@@ -141,7 +158,7 @@ type Handle struct {
 // Enclosure is what a VMM runs in. Its maker (internal/host/jail on one machine, a Pod later) removes it after the machine is gone.
 type Enclosure struct {
 	ID      string  // names the machine in logs: an execution id, or a template's
-	UID     int     // the VMM's uid and gid, used by no other process
+	UID     int     // the VMM's uid and gid, used by no process outside
 	NetNS   string  // path of its network namespace
 	Tap     string  // name of the tap device in it; "" for none
 	MAC     string  // the guest's address on the tap, the same in every clone of a snapshot

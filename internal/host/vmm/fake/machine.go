@@ -177,6 +177,9 @@ func (m *machine) Kill(ctx context.Context) error {
 // Done is closed when the process is gone.
 func (m *machine) Done() <-chan struct{} { return m.process.Done() }
 
+// Err is nil: nothing makes this driver end a machine.
+func (m *machine) Err() error { return nil }
+
 // Close lets go of the machine.
 func (m *machine) Close() (err error) {
 	m.release.Do(func() {

@@ -72,8 +72,12 @@ func (r *recording) write(t *testing.T, path string) {
 func driver(t *testing.T, change func(*firecracker.Config)) *firecracker.Driver {
 	t.Helper()
 	factor, _ := strconv.ParseFloat(os.Getenv(factorVariable), 64)
+	self, err := os.Executable() // it's the pager, too: see TestMain
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := firecracker.Config{
-		Program: os.Getenv(programVariable), Jailer: os.Getenv(jailerVariable), CPUFactor: factor,
+		Program: os.Getenv(programVariable), Jailer: os.Getenv(jailerVariable), Pager: self, CPUFactor: factor,
 		Args: strings.Fields(os.Getenv(argsVariable)),
 	}
 	if path := os.Getenv(exchangeVariable); path != "" {

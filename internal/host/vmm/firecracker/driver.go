@@ -15,6 +15,8 @@
 // changed to its place in a copy of that file, which a reflink makes for nothing: the result is always a full memory file. The
 // files are lent to Firecracker for that time only (vmm.Starter.Lend).
 //
+// Or its memory comes page by page from a pager (package pager), a second process in the enclosure that lives as long as Firecracker does.
+//
 // # What isn't done
 //
 // No balloon, memory hot-plug or page reporting, which would punch holes into the shared file. No network or metadata of Firecracker's own.
@@ -30,6 +32,7 @@ import (
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
+	"github.com/space-platform/space/internal/host/vmm/pager"
 	"github.com/space-platform/space/internal/host/vmm/tsc"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -41,6 +44,8 @@ const Name = "firecracker"
 type Config struct {
 	Program string // path of Firecracker
 	Jailer  string // path of its jailer, of the same version
+	// Pager is the path of a program that is a pager when it's told to (pager.Main), linked statically; "" for none: machines then map their memory.
+	Pager string
 	// CPU is a custom CPU template: which features of the processor guests see. Nothing: all that Firecracker passes on. Snapshots can then only be
 	// loaded on the same model of processor.
 	CPU json.RawMessage
@@ -61,6 +66,7 @@ type Driver struct {
 	cpu     string // for manifests
 	tscKHz  int64
 	bootID  string
+	paging  error // why memory can't come page by page
 }
 
 var _ vmm.Driver = (*Driver)(nil)
@@ -78,11 +84,15 @@ func (d *Driver) look(ctx context.Context) (err error) {
 	if d.config.Program == "" || d.config.Jailer == "" {
 		return errors.New("the paths of firecracker and of its jailer are needed")
 	}
-	for _, path := range []*string{&d.config.Program, &d.config.Jailer} { // a link may lead to another release tomorrow
+	for _, path := range []*string{&d.config.Program, &d.config.Jailer, &d.config.Pager} { // a link may lead to another release tomorrow
+		if *path == "" {
+			continue
+		}
 		if *path, err = filepath.EvalSymlinks(*path); err != nil {
 			return err
 		}
 	}
+	d.paging = pager.Available()
 	if d.version, err = pair(ctx, d.config.Program, d.config.Jailer); err != nil {
 		return err
 	}
@@ -104,6 +114,6 @@ func (d *Driver) Name() string { return Name }
 func (d *Driver) Capabilities() vmm.Capabilities {
 	return vmm.Capabilities{
 		Acceleration: "kvm", TenantBoundary: true, CPUFactor: cmp.Or(d.config.CPUFactor, 1), PauseKeepsLink: d.version.release != forgetsVsock,
-		SharedMemory: true, Version: d.version.String(),
+		SharedMemory: true, PagedMemory: d.config.Pager != "" && d.paging == nil, Version: d.version.String(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
+	"github.com/space-platform/space/internal/host/vmm/pager"
 )
 
 // Load starts a machine from a snapshot.
@@ -39,13 +40,32 @@ func (d *Driver) load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (*machin
 		return nil, err
 	}
 	defer os.Remove(state) // Firecracker has read it
-	m, err := d.start(ctx, e, l.Shape, spec{ID: e.ID, Loaded: true, Inode: memory.Ino, Manifest: here}, files{
-		memory: l.Memory, disk: l.Disk, bind: map[string]vmm.Source{statePath: {Path: state}},
-	})
+	s := spec{ID: e.ID, Loaded: true, Inode: memory.Ino, Manifest: here}
+	f := files{memory: l.Memory, disk: l.Disk, bind: map[string]vmm.Source{statePath: {Path: state}}}
+	if l.Pages == nil {
+		return d.loadFrom(ctx, e, l.Shape, s, f, nil)
+	}
+	p, err := d.startPager(ctx, e, l)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.restore(ctx, m.api, e); err != nil {
+	defer os.Remove(p.Socket()) // it takes one connection
+	h := p.Handle()
+	s.Pager, f.paged = &h, true
+	if f.outside, err = bindPager(e, p, f.bind); err != nil {
+		return nil, errors.Join(err, dismiss(ctx, p))
+	}
+	return d.loadFrom(ctx, e, l.Shape, s, f, p)
+}
+
+// loadFrom starts Firecracker and has it load the snapshot, with the pages of a pager unless that's nil.
+func (d *Driver) loadFrom(ctx context.Context, e vmm.Enclosure, shape vmm.Shape, s spec, f files, p *pager.Pager) (*machine, error) {
+	m, err := d.start(ctx, e, shape, s, f)
+	if err != nil {
+		return nil, errors.Join(err, dismiss(ctx, p))
+	}
+	m.attend(p)
+	if err := d.restore(ctx, m.api, e, s); err != nil {
 		return nil, m.abandon(ctx, err)
 	}
 	return m, nil
@@ -53,8 +73,8 @@ func (d *Driver) load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (*machin
 
 // restore lets Firecracker load the snapshot. The machine runs only when its network has its limits: those that the snapshot has may be
 // another node's.
-func (d *Driver) restore(ctx context.Context, c *api.Client, e vmm.Enclosure) error {
-	l := api.Load{State: statePath, Memory: api.Memory{Type: "File", Path: memoryPath}, TrackDirty: true, Resume: e.Tap == ""}
+func (d *Driver) restore(ctx context.Context, c *api.Client, e vmm.Enclosure, s spec) error {
+	l := api.Load{State: statePath, Memory: backend(s), TrackDirty: true, Resume: e.Tap == ""}
 	if e.Tap != "" {
 		l.Networks = []api.NetworkOverride{{ID: networkID, Tap: e.Tap}}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
 	"github.com/space-platform/space/internal/host/vmm/monitor"
+	"github.com/space-platform/space/internal/host/vmm/pager"
 )
 
 // machine implements vmm.Machine.
@@ -18,6 +19,7 @@ type machine struct {
 	spec    spec
 	process *monitor.Process
 	said    *monitor.Said // nil if another life of the daemon started the machine
+	pager   *pager.Pager  // nil for a machine whose memory is mapped, or that was booted
 	starter vmm.Starter
 	api     *api.Client
 	port    *monitor.Port
@@ -32,7 +34,8 @@ type machine struct {
 
 	mu     sync.Mutex
 	closed bool
-	killed bool // by us
+	killed bool  // by us
+	fate   error // why it was ended, if not by Kill
 }
 
 func (d *Driver) newMachine(p *monitor.Process, said *monitor.Said, starter vmm.Starter, s spec) *machine {
@@ -60,9 +63,9 @@ func (m *machine) report() {
 		return
 	}
 	m.mu.Lock()
-	killed := m.killed
+	known := m.killed || m.fate != nil
 	m.mu.Unlock()
-	if killed {
+	if known {
 		return
 	}
 	said := ""
@@ -141,7 +144,11 @@ func (m *machine) exclusively(ctx context.Context, f func(context.Context) error
 
 // explain makes vmm.ErrGone of the errors that a dead Firecracker causes.
 func (m *machine) explain(err error) error {
-	return m.process.Explain(err, errors.Is(err, api.ErrBroken))
+	err = m.process.Explain(err, errors.Is(err, api.ErrBroken))
+	if fate := m.Err(); fate != nil && errors.Is(err, vmm.ErrGone) {
+		return fmt.Errorf("%w: %w", err, fate)
+	}
+	return err
 }
 
 // abandon ends a machine that didn't start, and adds to the error what Firecracker said.
@@ -150,18 +157,27 @@ func (m *machine) abandon(ctx context.Context, cause error) error {
 	kerr := m.Kill(context.WithoutCancel(ctx))
 	said := m.said.Drain()
 	m.Close()
+	if fate := m.Err(); fate != nil {
+		return errors.Join(fate, kerr)
+	}
 	if gone {
 		return errors.Join(fmt.Errorf("Firecracker ended: %s", said), kerr)
 	}
 	return errors.Join(cause, kerr)
 }
 
-// Kill ends Firecracker.
+// Kill ends Firecracker, and the pager after it, which then has nobody to wait for it.
 func (m *machine) Kill(ctx context.Context) error {
 	m.mu.Lock()
 	m.killed = true
 	m.mu.Unlock()
 	if err := m.process.Kill(ctx); err != nil {
+		return fmt.Errorf("kill machine %s: %w", m.spec.ID, err)
+	}
+	if m.pager == nil {
+		return nil
+	}
+	if err := m.pager.Kill(ctx); err != nil {
 		return fmt.Errorf("kill machine %s: %w", m.spec.ID, err)
 	}
 	return nil
@@ -185,6 +201,9 @@ func (m *machine) Close() error {
 	m.api.Close()
 	if m.said != nil {
 		m.said.Close()
+	}
+	if m.pager != nil {
+		m.pager.Close()
 	}
 	return m.process.Close()
 }

@@ -19,6 +19,14 @@ func (d *Driver) Recover(ctx context.Context, e vmm.Enclosure, h vmm.Handle) (vm
 		return nil, fmt.Errorf("recover machine %s: %w", e.ID, err)
 	}
 	m := d.newMachine(p, nil, e.Starter, s)
+	if s.Pager != nil {
+		found, err := recoverPager(ctx, e, p, *s.Pager)
+		if err != nil {
+			m.Close()
+			return nil, fmt.Errorf("recover machine %s: %w", e.ID, err)
+		}
+		m.attend(found)
+	}
 	m.saved = true // who knows
 	if _, err := m.api.Instance(ctx); err != nil {
 		err = m.explain(err)

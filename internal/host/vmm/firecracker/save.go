@@ -42,10 +42,23 @@ func (m *machine) save(ctx context.Context, state, memory *os.File) (err error) 
 	if err := m.write(ctx, order, lent); err != nil {
 		return err
 	}
-	if before && m.spec.Loaded {
+	switch {
+	case !before || !m.spec.Loaded:
+		return nil
+	case m.pager != nil:
+		return m.copyPresent(ctx, memory)
+	default:
 		return pages.CopyChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, memory)
 	}
-	return nil
+}
+
+// copyPresent copies what is in a machine's memory that came page by page.
+func (m *machine) copyPresent(ctx context.Context, memory *os.File) error {
+	regions, err := m.pager.Regions()
+	if err != nil {
+		return err
+	}
+	return pages.CopyPresent(ctx, m.process.PID(), regions, memory)
 }
 
 // write has Firecracker write a snapshot. Whether it did or not, what it keeps account of has changed.

@@ -33,9 +33,10 @@ const (
 // spec is what must be known of a machine to go on with it in another life of the daemon. The handle carries it.
 type spec struct {
 	ID       string       `json:"id"`
-	Loaded   bool         `json:"loaded"`   // from a snapshot
-	OwnFile  bool         `json:"own_file"` // booted, with a file for its memory
-	Inode    uint64       `json:"inode"`    // of the file that a loaded machine's memory is mapped from
+	Loaded   bool         `json:"loaded"`          // from a snapshot
+	OwnFile  bool         `json:"own_file"`        // booted, with a file for its memory
+	Inode    uint64       `json:"inode"`           // of the file that a loaded machine's memory is mapped from
+	Pager    *vmm.Handle  `json:"pager,omitempty"` // who brings a loaded machine's memory page by page
 	Manifest vmm.Manifest `json:"manifest"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -33,8 +34,10 @@ const (
 type files struct {
 	memory   string // "" for none
 	writable bool   // whether memory is written by Firecracker
+	paged    bool   // whether memory isn't Firecracker's to open
 	disk     string
 	bind     map[string]vmm.Source // others, by Firecracker's paths
+	outside  map[string]vmm.Source // for the jailer, by its paths
 }
 
 // start starts Firecracker and returns when its API answers.
@@ -99,12 +102,13 @@ func (d *Driver) command(e vmm.Enclosure, shape vmm.Shape, f files, out *os.File
 	if f.disk != "" {
 		bind[root+diskPath] = vmm.Source{Path: f.disk, Writable: true}
 	}
-	if f.memory != "" {
+	if f.memory != "" && !f.paged {
 		bind[root+memoryPath] = vmm.Source{Path: f.memory, Writable: f.writable}
 	}
 	for path, src := range f.bind {
 		bind[root+path] = src
 	}
+	maps.Copy(bind, f.outside)
 	limit := fileLimit(shape, f)
 	uid := strconv.Itoa(e.UID)
 	return vmm.Command{

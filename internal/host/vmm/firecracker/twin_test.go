@@ -20,6 +20,7 @@ import (
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker"
+	"github.com/space-platform/space/internal/host/vmm/pager"
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -40,6 +41,9 @@ type twinOrders struct {
 }
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == pager.Subcommand {
+		os.Exit(pager.Main(os.Args[2:]))
+	}
 	if text := os.Getenv(twinVariable); text != "" {
 		var o twinOrders
 		if err := json.Unmarshal([]byte(text), &o); err != nil {

@@ -124,6 +124,9 @@ func (m *machine) Kill(ctx context.Context) error {
 // Done is closed when QEMU is gone.
 func (m *machine) Done() <-chan struct{} { return m.process.Done() }
 
+// Err is nil: nothing makes this driver end a machine.
+func (m *machine) Err() error { return nil }
+
 // Close lets go of the machine.
 func (m *machine) Close() error {
 	m.mu.Lock()

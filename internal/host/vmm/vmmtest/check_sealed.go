@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/host/sparse"
+	"github.com/space-platform/space/internal/host/vmm"
 )
 
 // checkSealed loads machines from one sealed memory, changes them, and saves one.
@@ -34,16 +35,7 @@ func checkSealed(t *testing.T, s *suite) {
 // loadSealed starts a clone whose memory is one for all.
 func (s *suite) loadSealed(t *testing.T, from snapshot, sealed *os.File) *guest {
 	t.Helper()
-	e, _ := s.enclosure(t)
-	dir := s.place(t)
-	l := s.loadSpec(t, from, dir, e.UID)
-	l.Memory, l.Sealed = "", sealed
-	m, err := s.Driver.Load(s.within(t), e, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := s.guest(t, m, e, dir, l.Disk, from.memory)
-	g.greet(true)
+	g, _ := s.loadAs(t, from, func(l *vmm.Load) { l.Memory, l.Sealed = "", sealed })
 	return g
 }
 

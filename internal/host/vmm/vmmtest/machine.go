@@ -63,16 +63,24 @@ func (s *suite) loadSpec(t *testing.T, from snapshot, dir string, uid int) vmm.L
 // load starts a clone and makes its guest answer.
 func (s *suite) load(t *testing.T, from snapshot) *guest {
 	t.Helper()
-	e, _ := s.enclosure(t)
+	g, _ := s.loadAs(t, from, func(*vmm.Load) {})
+	return g
+}
+
+// loadAs starts a clone that is loaded in a way of its own, and makes its guest answer.
+func (s *suite) loadAs(t *testing.T, from snapshot, change func(*vmm.Load)) (*guest, *recorder) {
+	t.Helper()
+	e, r := s.enclosure(t)
 	dir := s.place(t)
 	l := s.loadSpec(t, from, dir, e.UID)
+	change(&l)
 	m, err := s.Driver.Load(s.within(t), e, l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := s.guest(t, m, e, dir, l.Disk, from.memory)
 	g.greet(true)
-	return g
+	return g, r
 }
 
 func (s *suite) guest(t *testing.T, m vmm.Machine, e vmm.Enclosure, dir, disk, mem string) *guest {

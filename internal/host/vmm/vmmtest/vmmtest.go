@@ -65,6 +65,8 @@ var checks = []check{
 	{name: "clones of one snapshot diverge", run: checkDiverge, virtual: true},
 	{name: "a clone's snapshot has its changes", run: checkSaveClone, virtual: true},
 	{name: "machines share a sealed memory", run: checkSealed, virtual: true},
+	{name: "memory comes page by page", run: checkPaged, virtual: true},
+	{name: "a machine whose pages can't be had is ended", run: checkPagesLost, virtual: true},
 	{name: "a machine has a memory of its own", run: checkOwnMemory, virtual: true},
 	{name: "clones draw different random numbers", run: checkEntropy},
 	{name: "the clock is right after a load", run: checkClock},
