@@ -199,7 +199,12 @@ func (s *twins) Start(ctx context.Context, c vmm.Command) (vmm.Process, error) {
 		return vmm.Process{}, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), twinVariable+"="+string(text))
+	if len(c.Args) > 0 && c.Args[0] == pager.Subcommand { // the real one
+		cmd = exec.Command(self, c.Args...)
+		cmd.ExtraFiles = c.Files
+	} else {
+		cmd.Env = append(os.Environ(), twinVariable+"="+string(text))
+	}
 	cmd.Stdout, cmd.Stderr = c.Log, c.Log
 	pidfd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{PidFD: &pidfd}
@@ -257,7 +262,12 @@ func install(t *testing.T, firecrackerVersion, jailerVersion string) firecracker
 
 func twinDriver(t *testing.T) *firecracker.Driver {
 	t.Helper()
-	d, err := firecracker.New(t.Context(), install(t, "1.16.1", "1.16.1"))
+	c := install(t, "1.16.1", "1.16.1")
+	var err error
+	if c.Pager, err = os.Executable(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := firecracker.New(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
