@@ -7,28 +7,20 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/host/image/imagetest"
 )
 
-// smallImage is an image of a static busybox and two of its names: no passwd, no certificates, no mount points.
-func smallImage(t *testing.T) v1.Image {
+// smallImage is an image of a static busybox and two of its names: no passwd, no certificates, no mount points; and of what layers above it add.
+func smallImage(t *testing.T, above ...[]byte) v1.Image {
 	t.Helper()
 	path, err := exec.LookPath("busybox")
 	if err != nil {
@@ -40,20 +32,7 @@ func smallImage(t *testing.T) v1.Image {
 	}
 	layer := entries(t, tar.Header{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o4755, Size: int64(len(busybox))},
 		tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/sh", Linkname: "busybox"}, tar.Header{Typeflag: tar.TypeLink, Name: "bin/stat", Linkname: "bin/busybox"})
-	i, err := mutate.AppendLayers(empty.Image, layerOf(t, layer(busybox)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := i.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f = f.DeepCopy()
-	f.OS, f.Architecture, f.Config = "linux", "amd64", v1.Config{Env: []string{"FROM=image"}, User: "4711", WorkingDir: "/srv"}
-	if i, err = mutate.ConfigFile(i, f); err != nil {
-		t.Fatal(err)
-	}
-	return i
+	return imagetest.Image(t, v1.Config{Env: []string{"FROM=image"}, User: "4711", WorkingDir: "/srv"}, append([][]byte{layer(busybox)}, above...)...)
 }
 
 // entries returns what writes an archive of some entries; the first has content.
@@ -77,41 +56,12 @@ func entries(t *testing.T, headers ...tar.Header) func(content []byte) []byte {
 	}
 }
 
-func layerOf(t *testing.T, b []byte) v1.Layer {
-	t.Helper()
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// push serves an image from a registry of the test's own.
-func push(t *testing.T, i v1.Image) string {
-	t.Helper()
-	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(s.Close)
-	reference := strings.TrimPrefix(s.URL, "http://") + "/small:1"
-	ref, err := name.ParseReference(reference)
-	if err == nil {
-		err = remote.Write(ref, i)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reference
-}
-
 // saved uploads an image as `docker save | gzip` writes it.
 func saved(t *testing.T, i v1.Image) string {
 	t.Helper()
-	tag, err := name.NewTag("small:1")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if err := tarball.Write(tag, i, z); err != nil {
+	if _, err := z.Write(imagetest.Save(t, i)); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
@@ -133,7 +83,7 @@ func uploaded(t *testing.T, b []byte) string {
 func TestTemplateFromImage(t *testing.T) {
 	i := smallImage(t)
 	for n, in := range map[string]client.TemplateCreate{
-		"pulled":  {Image: ptr(push(t, i))},
+		"pulled":  {Image: ptr(imagetest.Push(t, i))},
 		"brought": {Archive: ptr(saved(t, i))},
 	} {
 		t.Run(n, func(t *testing.T) {
@@ -149,23 +99,20 @@ func TestTemplateFromImage(t *testing.T) {
 // TestTemplateOf300Layers has each layer write the same file anew, add one, and every other one take away what the one below it has added.
 func TestTemplateOf300Layers(t *testing.T) {
 	const layers = 300
-	var above []v1.Layer
+	var above [][]byte
 	for n := 1; n < layers; n++ {
 		text := fmt.Sprint(n)
 		headers := []tar.Header{{Typeflag: tar.TypeReg, Name: "top", Mode: 0o644, Size: int64(len(text))}, {Typeflag: tar.TypeReg, Name: "layers/" + text, Mode: 0o644}}
 		if n%2 == 0 {
 			headers = append(headers, tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("layers/.wh.%d", n-1)})
 		}
-		above = append(above, layerOf(t, entries(t, headers...)([]byte(text))))
+		above = append(above, entries(t, headers...)([]byte(text)))
 	}
-	i, err := mutate.AppendLayers(smallImage(t), above...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := smallImage(t, above...)
 	if have, err := i.Layers(); err != nil || len(have) != layers {
 		t.Fatalf("%d layers, want %d: %v", len(have), layers, err)
 	}
-	wantReady(t, buildTemplate(t, client.TemplateCreate{Name: ptr("layers"), Image: ptr(push(t, i)), DiskMb: ptr(96)}))
+	wantReady(t, buildTemplate(t, client.TemplateCreate{Name: ptr("layers"), Image: ptr(imagetest.Push(t, i)), DiskMb: ptr(96)}))
 	look := client.SessionCreate{Shell: ptr("busybox cat /top; echo; busybox ls /layers | busybox wc -l; busybox ls -d /layers/1 /layers/2 /layers/297 /layers/299 2>/dev/null")}
 	runIn(t, create(t, "layers"), look).want(t, 1, "299\n150\n/layers/2\n/layers/299\n", "")
 }

@@ -8,8 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,13 +16,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
@@ -32,6 +24,7 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	uploadv1 "github.com/space-platform/space/api/gen/upload/v1"
 	"github.com/space-platform/space/api/gen/upload/v1/uploadv1connect"
+	"github.com/space-platform/space/internal/host/image/imagetest"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -197,36 +190,7 @@ func pack(t *testing.T, files ...file) []byte {
 // push serves an image of layers and returns its reference.
 func push(t *testing.T, config v1.Config, layers ...[]byte) string {
 	t.Helper()
-	i := empty.Image
-	for _, b := range layers {
-		l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil })
-		if err == nil {
-			i, err = mutate.AppendLayers(i, l)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := i.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f = f.DeepCopy()
-	f.OS, f.Architecture, f.Config = "linux", "amd64", config
-	if i, err = mutate.ConfigFile(i, f); err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(s.Close)
-	reference := strings.TrimPrefix(s.URL, "http://") + "/test/image:1"
-	ref, err := name.ParseReference(reference)
-	if err == nil {
-		err = remote.Write(ref, i)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reference
+	return imagetest.Push(t, imagetest.Image(t, config, layers...))
 }
 
 func image(reference string) *controlv1.Source {

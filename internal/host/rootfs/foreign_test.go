@@ -4,8 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -17,16 +15,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/image"
+	"github.com/space-platform/space/internal/host/image/imagetest"
 )
 
 // archive writes a tar archive; content is only written for regular files.
@@ -81,58 +74,13 @@ func write(t *testing.T, b []byte) string {
 
 // imageOf is an image of one layer.
 func imageOf(t *testing.T, layer []byte) v1.Image {
-	t.Helper()
-	l, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer)), nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, err := mutate.AppendLayers(empty.Image, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := i.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f = f.DeepCopy()
-	f.OS, f.Architecture = "linux", "amd64"
-	f.Config = v1.Config{Env: []string{"A=1"}, User: "1000", WorkingDir: "/srv/app"}
-	if i, err = mutate.ConfigFile(i, f); err != nil {
-		t.Fatal(err)
-	}
-	return i
+	return imagetest.Image(t, v1.Config{Env: []string{"A=1"}, User: "1000", WorkingDir: "/srv/app"}, layer)
 }
 
-func saved(t *testing.T, i v1.Image) string {
-	t.Helper()
-	tag, err := name.NewTag("test:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := tarball.Write(tag, i, &b); err != nil {
-		t.Fatal(err)
-	}
-	return write(t, b.Bytes())
-}
+func saved(t *testing.T, i v1.Image) string { return write(t, imagetest.Save(t, i)) }
 
 // onThisMachine allows the registries that serve makes.
 var onThisMachine = []string{"127.0.0.1"}
-
-func serve(t *testing.T, i v1.Image) string {
-	t.Helper()
-	s := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
-	t.Cleanup(s.Close)
-	reference := strings.TrimPrefix(s.URL, "http://") + "/some/image:1"
-	ref, err := name.ParseReference(reference)
-	if err == nil {
-		err = remote.Write(ref, i)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reference
-}
 
 // checkOdd looks at what became of odd.
 func checkOdd(t *testing.T, dir string) {
@@ -172,7 +120,7 @@ func TestForeignSourcesBecomeFileSystems(t *testing.T) {
 	for name, order := range map[string]Order{
 		"rootfs":  {Rootfs: write(t, odd(t))},
 		"archive": {Archive: saved(t, i)},
-		"image":   {Image: serve(t, i), Insecure: onThisMachine, Layers: t.TempDir()},
+		"image":   {Image: imagetest.Push(t, i), Insecure: onThisMachine, Layers: t.TempDir()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			order.Dir, order.Label = t.TempDir(), "a label that is too long"
@@ -200,7 +148,7 @@ func TestForeignSourcesBecomeFileSystems(t *testing.T) {
 // TestLoginIsSeenByTheRegistryAlone looks, while a helper pulls with a login, for it on every command line and in every environment.
 func TestLoginIsSeenByTheRegistryAlone(t *testing.T) {
 	const canary = "s3cret-canary-of-the-test"
-	reference := serve(t, imageOf(t, odd(t)))
+	reference := imagetest.Push(t, imageOf(t, odd(t)))
 	host, path, _ := strings.Cut(reference, "/")
 	var asked atomic.Int32
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -244,7 +192,7 @@ func TestLoginIsSeenByTheRegistryAlone(t *testing.T) {
 
 func TestResolvePinsAReference(t *testing.T) {
 	i := imageOf(t, odd(t))
-	order := Order{Image: serve(t, i), Dir: t.TempDir(), Insecure: onThisMachine, Layers: t.TempDir()}
+	order := Order{Image: imagetest.Push(t, i), Dir: t.TempDir(), Insecure: onThisMachine, Layers: t.TempDir()}
 	r, err := Self().Resolve(t.Context(), order)
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +225,7 @@ func TestWrongSourcesNameTheirField(t *testing.T) {
 		"link that climbs": {Order{Archive: saved(t, imageOf(t, archive(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "../../x"})))}, "archive", `"l"`},
 		"no archive":       {Order{Archive: write(t, big)}, "archive", "neither"},
 		"no image":         {Order{Image: "127.0.0.1:1/none:1", Insecure: onThisMachine, Layers: t.TempDir()}, "", "reached"},
-		"unknown image":    {Order{Image: serve(t, imageOf(t, odd(t))) + "2", Insecure: onThisMachine, Layers: t.TempDir()}, "image", "no such image"},
+		"unknown image":    {Order{Image: imagetest.Push(t, imageOf(t, odd(t))) + "2", Insecure: onThisMachine, Layers: t.TempDir()}, "image", "no such image"},
 		"small disk":       {Order{Rootfs: write(t, archive(t, large()...)), DiskBytes: 16 * mib}, "rootfs", "16"},
 		"proc is a file":   {Order{Rootfs: write(t, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "proc"}))}, "rootfs", "proc"},
 	} {
