@@ -118,7 +118,7 @@ func TestEndsAreKnownAfterTheStop(t *testing.T) {
 		}
 		return fmt.Sprint(x.State, " ", value(x.Code), " ", value(x.Signal), " ", value(x.TimedOut), " ", value(x.Stopped), " ", value(x.Lost), " ", value(x.OutputBytes))
 	}
-	ends := map[string]string{"code": "ended 3  false false false 6", "signal": "ended 0 SIGKILL false false false 0", "timeout": "ended 0 SIGKILL true false false 0", "stop": "started 0  false false false 0"}
+	ends := map[string]string{"code": "ended 3  false false false 6", "signal": "ended 0 SIGKILL false false false 0", "timeout": "ended 0 SIGTERM true false false 0", "stop": "started 0  false false false 0"}
 	check := func() {
 		t.Helper()
 		for name, want := range ends {

@@ -1190,7 +1190,7 @@ type SessionCreate struct {
 	// Stdin At most 1 MiB, in base64. It is closed after these bytes; empty if absent.
 	Stdin *[]byte `json:"stdin,omitempty"`
 
-	// TimeoutSeconds The process group is killed after this time; `exit` says `timed_out`.
+	// TimeoutSeconds After this time the process group gets SIGTERM, and 2 s later SIGKILL; `exit` says `timed_out`.
 	TimeoutSeconds *int          `json:"timeout_seconds,omitempty"`
 	Tty            *TerminalSize `json:"tty,omitempty"`
 
