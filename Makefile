@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm
+.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -47,6 +47,7 @@ compiler: # the race detector needs one
 
 unit: tools compiler ## unit tests with the race detector
 	$(GO) test -race ./...
+	$(GO) test -race -tags load -run Inside ./cmd/space
 
 vm-test: tools ## tests that start real machines
 	$(GO) test -tags vm -p 1 -timeout 15m $(VM_PACKAGES)

@@ -1,7 +1,7 @@
 -- 100,000 sandboxes of the only project, as they are after a month of use on 100 other nodes: most are stopped, some run, some are lost or failed, and
 -- those of the last day that were deleted are still there. Labels are those that agents' platforms give: a team, a user, a task, a stage.
 INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version)
-SELECT 'listed-' || n, 'qemu', 'kvm', 64, 1::bigint << 38, 'bench' FROM generate_series(0, 99) n;
+SELECT 'listed-' || n, 'qemu', 'kvm', 64, 1::bigint << 38, 'bench' FROM generate_series(0, 99) n ON CONFLICT DO NOTHING;
 
 CREATE TEMPORARY TABLE listed AS
 SELECT n, 'sbx_' || lpad(translate(to_hex(n), '0189', 'wxyz'), 26, 'q') AS sandbox, 'exe_' || lpad(translate(to_hex(n), '0189', 'wxyz'), 26, 'q') AS execution,
@@ -15,12 +15,12 @@ INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_
 SELECT sandbox, project, template, CASE state WHEN 'gone' THEN 'deleted' WHEN 'stopped' THEN 'stopped' ELSE 'running' END, execution, 1, 1 << 29, 1 << 30,
     jsonb_build_object('team', 'team-' || n % 20, 'user', 'user-' || n % 1000, 'task', 'task-' || n, 'stage', CASE WHEN n % 10 = 0 THEN 'production' ELSE 'development' END),
     at, at, CASE state WHEN 'gone' THEN at END
-FROM listed;
+FROM listed ON CONFLICT DO NOTHING;
 INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, created_at, gone_at)
-SELECT execution, sandbox, 1, 'node', 'listed-' || n % 100, '', at, CASE state WHEN 'gone' THEN at END FROM listed;
+SELECT execution, sandbox, 1, 'node', 'listed-' || n % 100, '', at, CASE state WHEN 'gone' THEN at END FROM listed ON CONFLICT DO NOTHING;
 INSERT INTO execution_status (execution, state, error_code, error_message, since, observed_at)
 SELECT execution, state, CASE WHEN state IN ('lost', 'failed') THEN 'execution_lost' END, CASE WHEN state IN ('lost', 'failed') THEN 'the machine is gone' END, at, at
-FROM listed;
+FROM listed ON CONFLICT DO NOTHING;
 INSERT INTO operations (id, project, kind, status, sandbox, created_at, ended_at)
-SELECT 'op_' || substr(sandbox, 5), project, 'create_sandbox', 'succeeded', sandbox, at, at FROM listed;
+SELECT 'op_' || substr(sandbox, 5), project, 'create_sandbox', 'succeeded', sandbox, at, at FROM listed ON CONFLICT DO NOTHING;
 COMMIT;

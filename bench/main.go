@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +35,9 @@ func main() {
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
 	flag.BoolVar(&r.keep, "keep", false, "leave the instances running")
+	soak := flag.Duration("soak", 0, "run sessions for so long instead, while daemons are killed, and add to build/soak.json")
+	flag.DurationVar(&r.killEvery, "kill-every", time.Minute, "of a soak: how often a daemon is killed")
+	flag.Uint64Var(&r.seed, "seed", 0, "of a soak; 0: any")
 	out := flag.String("o", "build/bench.json", "file for the results")
 	flag.Parse()
 	var err error
@@ -42,7 +47,15 @@ func main() {
 	if r.load, err = newPlatform(*name+"load", *template, "build/load"); err != nil {
 		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if *soak > 0 {
+		if err := r.soak(ctx, *soak, "build/soak.json"); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	report, err := r.all(ctx)
 	if err == nil {
@@ -60,6 +73,8 @@ type run struct {
 	only          string
 	rounds, execs int
 	keep          bool
+	seed          uint64 // of a soak
+	killEvery     time.Duration
 	pool          int // how many machines wait
 }
 

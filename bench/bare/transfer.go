@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	chunkBytes = 32 << 10     // of an upload, the most that a message takes
-	ackBytes   = 64 << 10     // output that is taken before the guest hears of it, as the platform does it
+	chunkBytes = 32 << 10    // of an upload, the most that a message takes
+	ackBytes   = 64 << 10    // output that is taken before the guest hears of it, as the platform does it
 	filePath   = "/tmp/bare" // on the guest's disk
 )
 

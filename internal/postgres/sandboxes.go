@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -108,14 +109,15 @@ func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxF
 	if err != nil {
 		return nil, err
 	}
-	p := db.SandboxesParams{Project: project, Metadata: metadata, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
+	p := db.SandboxesParams{Project: project, Metadata: metadata, AnyState: f.AnyState, BeforeAt: beforeAt(after), BeforeID: after.ID, MaxRows: int32(limit)}
 	for _, c := range f.Conditions {
 		p.Conditions = append(p.Conditions, conditionText(c))
 		p.WithDeleted = p.WithDeleted || c.Deleted
 	}
+	p.Observed = observedOf(f.Conditions)
 	var out []record.Sandbox
-	err = s.read(ctx, "list sandboxes", func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.Sandboxes(ctx, p)
+	err = s.read(ctx, "list sandboxes", func(ctx context.Context, _ *db.Queries) error {
+		rows, err := db.New(forThis{s.pool}).Sandboxes(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -129,6 +131,20 @@ func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxF
 		return nil
 	})
 	return out, err
+}
+
+// observedOf are the states of executions that conditions allow; none if a node that has said nothing yet is one of them.
+func observedOf(all []record.SandboxCondition) []string {
+	out := []string{}
+	for _, c := range all {
+		if c.Observed == space.ExecutionPending {
+			return []string{}
+		}
+		if !slices.Contains(out, string(c.Observed)) {
+			out = append(out, string(c.Observed))
+		}
+	}
+	return out
 }
 
 // conditionText is a condition as the query has it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/space-platform/space/internal/envelope"
@@ -79,4 +80,12 @@ func (s *Store) transact(ctx context.Context, do func(context.Context, *db.Queri
 		return err
 	}
 	return tx.Commit(ctx)
+}
+
+// forThis has a statement planned for its parameters each time. Others keep a plan that is good for any.
+type forThis struct{ db.DBTX }
+
+// Query implements db.DBTX.
+func (f forThis) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return f.DBTX.Query(ctx, sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 }

@@ -147,6 +147,7 @@ type Position struct {
 
 // SandboxFilter says which sandboxes are meant.
 type SandboxFilter struct {
+	AnyState   bool               // but deleted; else
 	Conditions []SandboxCondition // any of these
 	Metadata   map[string]string  // all of these entries
 }

@@ -30,13 +30,16 @@ func (f Filter) check() error {
 
 // record is the filter in the store's words.
 func (f Filter) record() record.SandboxFilter {
-	out := record.SandboxFilter{Metadata: orEmpty(f.Metadata)}
+	out := record.SandboxFilter{Metadata: orEmpty(f.Metadata), AnyState: len(f.States) == 0}
+	if out.AnyState {
+		return out
+	}
 	for _, c := range conditions() {
 		box := record.Sandbox{Desired: c.Desired, Deleted: c.Deleted, Execution: record.Execution{Observed: c.Observed, Disk: c.Disk}}
 		if c.Disk != "" {
 			box.Execution.DiskOf = "another one"
 		}
-		if f.wants(State(box)) {
+		if slices.Contains(f.States, State(box)) {
 			out.Conditions = append(out.Conditions, c)
 		}
 	}
@@ -56,11 +59,4 @@ func conditions() []record.SandboxCondition {
 		}
 	}
 	return out
-}
-
-func (f Filter) wants(s space.State) bool {
-	if len(f.States) == 0 {
-		return s != space.StateDeleted
-	}
-	return slices.Contains(f.States, s)
 }

@@ -361,18 +361,22 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 WHERE s.project = $1 AND ($2::boolean OR s.deleted_at IS NULL)
-    AND s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
-        || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY($3::text[])
-    AND ($4::jsonb = '{}' OR s.metadata @> $4::jsonb)
-    AND ($5::timestamptz IS NULL OR (s.created_at, s.id) < ($5::timestamptz, $6::text))
+    AND ($3::boolean OR
+        s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
+        || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY($4::text[]))
+    AND (cardinality($5::text[]) = 0 OR st.state = ANY($5::text[]))
+    AND ($6::jsonb = '{}' OR s.metadata @> $6::jsonb)
+    AND ($7::timestamptz IS NULL OR (s.created_at, s.id) < ($7::timestamptz, $8::text))
 ORDER BY s.created_at DESC, s.id DESC
-LIMIT $7
+LIMIT $9
 `
 
 type SandboxesParams struct {
 	Project     string
 	WithDeleted bool
+	AnyState    bool
 	Conditions  []string
+	Observed    []string
 	Metadata    []byte
 	BeforeAt    *time.Time
 	BeforeID    string
@@ -410,12 +414,15 @@ type SandboxesRow struct {
 }
 
 // Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
-// one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside.
+// one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside. It's planned for what is asked for
+// each time (see forThis): what a filter leaves decides which index is best. observed repeats of the conditions what an index knows; empty: nothing.
 func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]SandboxesRow, error) {
 	rows, err := q.db.Query(ctx, sandboxes,
 		arg.Project,
 		arg.WithDeleted,
+		arg.AnyState,
 		arg.Conditions,
+		arg.Observed,
 		arg.Metadata,
 		arg.BeforeAt,
 		arg.BeforeID,

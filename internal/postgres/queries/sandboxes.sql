@@ -38,7 +38,8 @@ WHERE s.project = @project AND s.id = @id;
 
 -- name: Sandboxes :many
 -- Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
--- one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside.
+-- one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside. It's planned for what is asked for
+-- each time (see forThis): what a filter leaves decides which index is best. observed repeats of the conditions what an index knows; empty: nothing.
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
@@ -48,8 +49,10 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 WHERE s.project = @project AND (@with_deleted::boolean OR s.deleted_at IS NULL)
-    AND s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
-        || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY(@conditions::text[])
+    AND (@any_state::boolean OR
+        s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
+        || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY(@conditions::text[]))
+    AND (cardinality(@observed::text[]) = 0 OR st.state = ANY(@observed::text[]))
     AND (@metadata::jsonb = '{}' OR s.metadata @> @metadata::jsonb)
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (s.created_at, s.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
 ORDER BY s.created_at DESC, s.id DESC
