@@ -26,6 +26,9 @@ const (
 	soakRefusedMost  = 120 // refusals in a row, of one client
 )
 
+// soakDir is where sessions run: root's home isn't that of a fake machine's root.
+var soakDir = "/"
+
 // soaking is a run of sessions on fake machines whose daemons are killed.
 type soaking struct {
 	*platform
@@ -128,7 +131,11 @@ func (s *soaking) inOneSandbox(ctx context.Context, rng *rand.Rand) error {
 func (s *soaking) session(ctx context.Context, sandbox string, x script) error {
 	ctx, cancel := context.WithTimeout(ctx, soakSession)
 	defer cancel()
-	c, err := s.platform.client.CreateSession(ctx, sandbox, client.SessionCreate{Argv: &x.argv, Stdin: &x.stdin})
+	var stdin *[]byte // absent, and not null
+	if len(x.stdin) > 0 {
+		stdin = &x.stdin
+	}
+	c, err := s.platform.client.CreateSession(ctx, sandbox, client.SessionCreate{Argv: &x.argv, Cwd: &soakDir, Stdin: stdin})
 	if err != nil {
 		return err
 	}

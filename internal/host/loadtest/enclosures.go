@@ -45,7 +45,7 @@ func (e enclosures) Remove(ctx context.Context, s jail.Spec) error {
 	return os.RemoveAll(dir)
 }
 
-// starter starts programs as the enclosure's uid, and confines them by nothing else.
+// starter starts programs as the enclosure's uid, which they take for root, and confines them by nothing else.
 type starter struct{ uid int }
 
 // Start starts a program that outlives this one.
@@ -62,7 +62,11 @@ func (s starter) Start(ctx context.Context, c vmm.Command) (vmm.Process, error) 
 	if c.Log != nil {
 		cmd.Stdout, cmd.Stderr = c.Log, c.Log
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd, Credential: &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.uid)}}
+	only := []syscall.SysProcIDMap{{ContainerID: 0, HostID: s.uid, Size: 1}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid: true, PidFD: &pidfd, Credential: &syscall.Credential{},
+		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: only, GidMappings: only, GidMappingsEnableSetgroups: true,
+	}
 	if err := cmd.Start(); err != nil {
 		return vmm.Process{}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
