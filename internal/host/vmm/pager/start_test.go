@@ -3,6 +3,7 @@ package pager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,6 +67,10 @@ func TestAPagerIsAProcessOfItsOwn(t *testing.T) {
 	v.expect("up")
 	if got := v.ask("sum 8"); got != sumOf(content) {
 		t.Errorf("the memory's digest is %s, want %s", got, sumOf(content))
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Handle().PID))
+	if err != nil || !strings.Contains(string(status), "\nSeccomp:\t2\n") || !strings.Contains(string(status), "\nNoNewPrivs:\t1\n") {
+		t.Errorf("it isn't confined: %s, %v", status, err)
 	}
 	regions, err := p.Regions()
 	if err != nil || len(regions) != 2 || regions[1].Offset != 1001*pageBytes {

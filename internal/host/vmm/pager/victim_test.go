@@ -30,6 +30,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Subcommand {
 		os.Exit(Main(os.Args[2:]))
 	}
+	if os.Getenv(confinedVariable) != "" {
+		if err := beConfined(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	if socket := os.Getenv(victimVariable); socket != "" {
 		if err := beVictim(socket); err != nil {
 			fmt.Println("error", err)
