@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup unit vm-test e2e redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm
+.PHONY: help build demo down purge test test-long setup check unit vm-test e2e redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -44,6 +44,9 @@ setup: build
 
 compiler: # the race detector needs one
 	@command -v gcc >/dev/null || apt-get install --yes --no-install-recommends gcc libc6-dev
+
+check: tools ## the inner loop: unit tests without the race detector; what passed and hasn't changed isn't run again
+	$(GO) test ./...
 
 unit: tools compiler ## unit tests with the race detector
 	$(GO) test -race ./...

@@ -42,7 +42,9 @@ var fuzzRequirements []byte
 type fuzzed struct {
 	key, token             string
 	url, edge              string
-	sandbox, gone, session string
+	sandbox, session       string // named to the API, which may end them
+	worked, workedSession  string // named to the edge alone, which can't end the sandbox
+	gone                   string
 	spareProject, spareKey string
 	spareUser              string
 }
@@ -52,26 +54,33 @@ func TestTheContractHoldsAgainstAFuzzer(t *testing.T) { holdAgainstAFuzzer(t, fu
 func holdAgainstAFuzzer(t *testing.T, long time.Duration) {
 	tool := fuzzer(t)
 	f := newFuzzed(t)
+	t.Run("both", func(t *testing.T) { f.both(t, tool, long) })
+	// Nobody was told of the sandbox that was worked in but the data plane, which can't end it.
+	if s, err := f.client(t).GetSandbox(t.Context(), f.worked); err != nil || s.State != "running" {
+		t.Errorf("the sandbox that was worked in: %+v, %v", s, err)
+	}
+	// All daemons are there.
+	runIn(t, client.Sandbox{Id: create(t, "mini").Id}, client.SessionCreate{Argv: argv("true")}).want(t, 0, "", "")
+}
+
+// both works on the two servers side by side.
+func (f *fuzzed) both(t *testing.T, tool string, long time.Duration) {
 	t.Run("edge", func(t *testing.T) {
+		t.Parallel()
 		args := []string{"--include-tag", "data plane"}
 		for _, id := range []string{"attachSession", "attachWebSocket", "watchFiles", "putUpload"} {
 			args = append(args, "--exclude-operation-id", id)
 		}
-		fuzz(t, tool, long, f.config(f.token), f.edge, args...)
+		fuzz(t, tool, long, f.config(f.token, f.worked, f.workedSession), f.edge, args...)
 	})
-	// What the data plane was given is there; of the management API's calls one may have stopped it, or given it a lifetime.
-	if s, err := f.client(t).GetSandbox(t.Context(), f.sandbox); err != nil || s.State != "running" {
-		t.Errorf("the sandbox that was worked in: %+v, %v", s, err)
-	}
 	t.Run("api", func(t *testing.T) {
+		t.Parallel()
 		args := []string{}
 		for _, tag := range []string{"sandboxes", "sessions", "operations", "templates", "tenancy", "events", "service"} {
 			args = append(args, "--include-tag", tag)
 		}
-		fuzz(t, tool, long, f.config(f.key), f.url, args...)
+		fuzz(t, tool, long, f.config(f.key, f.sandbox, f.session), f.url, args...)
 	})
-	// All daemons are there.
-	runIn(t, client.Sandbox{Id: create(t, "mini").Id}, client.SessionCreate{Argv: argv("true")}).want(t, 0, "", "")
 }
 
 // fuzz runs the fuzzer. Its seed makes a run repeatable.
@@ -141,7 +150,7 @@ func newFuzzed(t *testing.T) *fuzzed {
 		}
 	}
 	project, err := admin.CreateProject(ctx, client.ProjectCreate{Name: "fuzz", Quota: &client.Quota{
-		Sandboxes: ptr(3), Vcpus: ptr(3), MemoryMb: ptr(int64(512)), DiskMb: ptr(int64(1024)),
+		Sandboxes: ptr(4), Vcpus: ptr(4), MemoryMb: ptr(int64(640)), DiskMb: ptr(int64(1280)),
 	}})
 	must("create a project", err)
 	spare, err := admin.CreateProject(ctx, client.ProjectCreate{Name: "fuzz-spare"})
@@ -161,28 +170,40 @@ func newFuzzed(t *testing.T) *fuzzed {
 	_, err = c.Await(ctx, build)
 	must("build a template", err)
 	t.Cleanup(func() { f.remove(t, project.Id) })
-	for _, id := range []*string{&f.sandbox, &f.gone} {
+	for _, id := range []*string{&f.sandbox, &f.worked, &f.gone} {
 		s, err := c.CreateSandbox(ctx, client.SandboxCreate{Template: "mini"})
 		must("create a sandbox", err)
 		*id = s.Id
 	}
 	must("delete a sandbox", c.DeleteSandbox(ctx, f.gone))
-	token, err := c.CreateSandboxToken(ctx, f.sandbox, "fuzz", 0)
+	token, err := c.CreateSandboxToken(ctx, f.worked, "fuzz", 0)
 	must("create a token", err)
 	f.token = token.Secret
-	session, err := c.CreateSession(ctx, f.sandbox, client.SessionCreate{Shell: ptr("exec sleep 1000"), Tty: &client.TerminalSize{Rows: 24, Cols: 80}})
-	must("create a session", err)
-	f.session = session.Session.Id
-	at, err := url.Parse(session.Attachment.Url)
+	f.session, _ = f.sleeper(t, c, f.sandbox)
+	var attachment client.Attachment
+	f.workedSession, attachment = f.sleeper(t, c, f.worked)
+	at, err := url.Parse(attachment.Url)
 	must("read the edge's address", err)
 	f.edge = at.Scheme + "://" + at.Host
-	started, stop := context.WithTimeout(ctx, callDeadline)
+	return f
+}
+
+// sleeper starts a session that lasts, in a sandbox.
+func (f *fuzzed) sleeper(t *testing.T, c *client.Client, sandbox string) (id string, a client.Attachment) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), callDeadline)
 	defer stop()
-	for _, err := range c.Attach(started, session.Session, session.Attachment) {
-		must("start the session", err)
+	s, err := c.CreateSession(ctx, sandbox, client.SessionCreate{Shell: ptr("exec sleep 1000"), Tty: &client.TerminalSize{Rows: 24, Cols: 80}})
+	if err != nil {
+		t.Fatalf("create a session: %v", err)
+	}
+	for _, err := range c.Attach(ctx, s.Session, s.Attachment) {
+		if err != nil {
+			t.Fatalf("start the session: %v", err)
+		}
 		break
 	}
-	return f
+	return s.Session.Id, s.Attachment
 }
 
 func (f *fuzzed) client(t *testing.T) *client.Client {
@@ -220,7 +241,7 @@ func (f *fuzzed) remove(t *testing.T, project string) {
 
 // config is the fuzzer's configuration: with what material it comes, and what of ours it names, so that it gets past "not found". What it may end
 // is spare, or gone already.
-func (f *fuzzed) config(secret string) string {
+func (f *fuzzed) config(secret, sandbox, session string) string {
 	return fmt.Sprintf(`
 [headers]
 Authorization = "Bearer %s"
@@ -243,5 +264,5 @@ parameters = { "path.sandbox" = "%s" }
 [[operations]]
 include-operation-id = ["deleteTemplate", "deleteProject", "deleteUser"]
 parameters = { "path.template" = "no-such", "path.project" = "no-such", "path.user" = "no-such" }
-`, secret, f.sandbox, f.session, f.spareKey, f.spareProject, f.spareUser, f.gone)
+`, secret, sandbox, session, f.spareKey, f.spareProject, f.spareUser, f.gone)
 }

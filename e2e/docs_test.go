@@ -27,6 +27,7 @@ const pageDeadline = 5 * time.Minute
 // TestDocs executes every example of the README and of docs/, as a reader would: in the order of the page, in one shell, on the platform.
 // A page's commands run in an empty directory, the README's in the checkout.
 func TestDocs(t *testing.T) {
+	needsBase(t)
 	for _, p := range pages(t) {
 		if s := newScript(t, p); s.steps != nil {
 			t.Run(p.path, s.run)

@@ -29,6 +29,24 @@ func TestGuestIsAMachineOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestBaseHasWhatPeopleUse does in the template that people use what they do, as its user.
+func TestBaseHasWhatPeopleUse(t *testing.T) {
+	s := create(t, "base")
+	for shell, want := range map[string]string{
+		"python3 -c 'print(6*7)'":                  "42\n",
+		"node -p 6*7":                              "42\n",
+		"sudo -n id -u":                            "0\n",
+		"cd /tmp && git init -q r && ls -d r/.git": "r/.git\n",
+		"curl --version | head -1 | cut -c1-4":     "curl\n",
+		"pip --version | cut -c1-3":                "pip\n",
+		"id -un; pwd":                              "user\n/home/user\n",
+		"stat -f -c %T /":                          "ext2/ext3\n",
+		"ps -o comm= -p 1":                         "spaced-guest\n",
+	} {
+		runIn(t, s, client.SessionCreate{Shell: &shell}).want(t, 0, want, "")
+	}
+}
+
 // TestNoPacketLeaves tries to reach anything at all: every packet is dropped.
 func TestNoPacketLeaves(t *testing.T) {
 	s := create(t, "base")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,11 +93,12 @@ func namespace(t *testing.T, pid int, ns string) string {
 func testRoot(t *testing.T, pid int) {
 	t.Helper()
 	root := fmt.Sprintf("/proc/%d/root", pid)
-	for _, hidden := range []string{"/etc/shadow", "/etc/passwd", "/root", "/sys/kernel", instance.Root, "/run/space", "/dev/kvm", "/home"} {
+	for _, hidden := range []string{"/etc/shadow", "/etc/passwd", "/root", "/sys/kernel", instance.Root, "/run/space", "/home"} {
 		if _, err := os.Stat(root + hidden); err == nil {
 			t.Errorf("the VMM sees %s", hidden)
 		}
 	}
+	testDevices(t, root)
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", pid))
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +115,33 @@ func testRoot(t *testing.T, pid int) {
 			os.Remove(f.Name())
 			t.Errorf("%s in the VMM's root is writable", dir)
 		}
+	}
+}
+
+// testDevices compares the VMM's devices with what its driver needs: hardware virtualisation only where that is used.
+func testDevices(t *testing.T, root string) {
+	t.Helper()
+	node, err := platform.client.Node(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"null", "urandom", "zero"}
+	if node.Acceleration == "kvm" {
+		want = append([]string{"kvm"}, want...)
+	}
+	entries, err := os.ReadDir(root + "/dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if node.Driver == "qemu" && !slices.Equal(got, want) {
+		t.Errorf("the VMM has the devices %v, want %v", got, want)
+	}
+	if has := slices.Contains(got, "kvm"); has != (node.Acceleration == "kvm") { // Firecracker's jailer adds some of its own
+		t.Errorf("with acceleration %s: the VMM sees /dev/kvm: %v", node.Acceleration, has)
 	}
 }
 

@@ -48,6 +48,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	_ = buildBase() // a test that needs it has said what was wrong
 	if *keep {
 		return code
 	}
@@ -89,7 +90,12 @@ func start(name string) error {
 	if err := show("up", "--instance", name); err != nil {
 		return err
 	}
+	buildBase = func() error { return errors.New("SPACE_E2E_TEMPLATES doesn't name it") }
 	for _, template := range templates() {
+		if template == "base" {
+			buildBase = inBackground(func() error { return show("template", "build", template, "--instance", name) })
+			continue
+		}
 		if err := show("template", "build", template, "--instance", name); err != nil {
 			return err
 		}
@@ -104,6 +110,26 @@ func start(name string) error {
 	platform.url, platform.key = c.URL, c.APIKey
 	platform.client, err = client.New(c.URL, c.APIKey)
 	return err
+}
+
+// buildBase waits for the template base, which takes long: it's built while the first tests run, which do without.
+var buildBase func() error
+
+func needsBase(t *testing.T) {
+	t.Helper()
+	if err := buildBase(); err != nil {
+		t.Fatalf("build the template base: %v", err)
+	}
+}
+
+// inBackground starts something and returns what waits for its end.
+func inBackground(do func() error) func() error {
+	ended, err := make(chan struct{}), error(nil)
+	go func() {
+		defer close(ended)
+		err = do()
+	}()
+	return func() error { <-ended; return err }
 }
 
 // templates are those that the tests need. SPACE_E2E_TEMPLATES names fewer, for who runs some of the tests.
@@ -170,6 +196,9 @@ func (w testWriter) Write(p []byte) (int, error) {
 // create makes a sandbox that lives as long as the test.
 func create(t *testing.T, template string) client.Sandbox {
 	t.Helper()
+	if template == "base" {
+		needsBase(t)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
 	defer cancel()
 	s, err := platform.client.CreateSandbox(ctx, client.SandboxCreate{Template: template})

@@ -386,32 +386,41 @@ func TestUploads(t *testing.T) {
 }
 
 // TestUploadThatBreaksOff: the host hears that nothing more comes. On a busy machine a stream that is cut can look like one that was closed,
-// so only a message that says so makes an upload whole.
+// so only a message that says so makes an upload whole, and the client of one that was closed without it hears that.
 func TestUploadThatBreaksOff(t *testing.T) {
-	r := newRig(t)
-	whole := make(chan bool, 1)
-	begun := make(chan struct{})
-	r.host.put = func(_ context.Context, s *connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error) {
-		s.Receive()
-		close(begun)
-		end := false
-		for s.Receive() {
-			end = end || s.Msg().GetEnd()
-		}
-		whole <- end
-		return nil, space.Errorf(space.CodeUnavailable, "it broke off")
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	s := r.uploads.Put(ctx)
-	s.Send(&uploadv1.PutRequest{Upload: &uploadv1.Upload{Id: space.NewID(space.PrefixUpload), Node: nodeName, MaxBytes: 1}})
-	<-begun
-	cancel()
-	select {
-	case end := <-whole:
-		if end {
-			t.Error("the host takes it for a whole one")
-		}
-	case <-time.After(waitLimit):
-		t.Fatal("the host waits on")
+	for name, cut := range map[string]bool{"cut": true, "closed without its end": false} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			whole := make(chan bool, 1)
+			begun := make(chan struct{})
+			r.host.put = func(_ context.Context, s *connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error) {
+				s.Receive()
+				close(begun)
+				end := false
+				for s.Receive() {
+					end = end || s.Msg().GetEnd()
+				}
+				whole <- end
+				return nil, space.Errorf(space.CodeUnavailable, "it broke off")
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := r.uploads.Put(ctx)
+			s.Send(&uploadv1.PutRequest{Upload: &uploadv1.Upload{Id: space.NewID(space.PrefixUpload), Node: nodeName, MaxBytes: 1}})
+			<-begun
+			if cut {
+				cancel()
+			} else if _, err := s.CloseAndReceive(); space.CodeOf(peer.FromConnect(err)) != space.CodeUnavailable {
+				t.Errorf("the client hears %v", err)
+			}
+			select {
+			case end := <-whole:
+				if end {
+					t.Error("the host takes it for a whole one")
+				}
+			case <-time.After(waitLimit):
+				t.Fatal("the host waits on")
+			}
+		})
 	}
 }

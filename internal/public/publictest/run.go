@@ -69,6 +69,8 @@ func (to Target) do(r row) error {
 		return fmt.Errorf("after %s: %w", took, err)
 	case got != r.want:
 		return fmt.Errorf("after %s the answer is %v, want %v", took, got, r.want)
+	case got.code == space.CodeTimeout && took < r.in:
+		return fmt.Errorf("after %s the client is told that its %s are over", took, r.in)
 	case r.in == 0:
 		return nil
 	}
