@@ -124,7 +124,7 @@ func (c *Client) RevokeFileURLs(ctx context.Context, sandbox string) error {
 	return nil
 }
 
-// ListSessions returns a sandbox's sessions, newest first. Plane.LiveSessions says how those are that were started.
+// ListSessions returns a sandbox's sessions, newest first, with how those ended that have. Plane.LiveSessions says what there is in its machine right now.
 func (c *Client) ListSessions(ctx context.Context, sandbox string) iter.Seq2[Session, error] {
 	return pages(func(cursor *string) (*http.Response, error) {
 		return c.api.ListSessions(ctx, sandbox, &gen.ListSessionsParams{Cursor: cursor})
