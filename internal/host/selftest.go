@@ -33,11 +33,12 @@ type tested struct {
 	Acceleration string `json:"acceleration"`
 	Version      string `json:"version"` // of the driver's VMM
 	Kernel       string `json:"kernel"`  // digest, with the guest
+	Paged        bool   `json:"paged,omitempty"`
 }
 
 func testedOf(c Config) tested {
 	v := c.Driver.Capabilities()
-	return tested{Driver: c.Driver.Name(), Acceleration: v.Acceleration, Version: v.Version, Kernel: c.Kernel.Digest}
+	return tested{Driver: c.Driver.Name(), Acceleration: v.Acceleration, Version: v.Version, Kernel: c.Kernel.Digest, Paged: c.Paged}
 }
 
 // testDriver refuses a driver that doesn't work here, before anybody's sandbox finds out. It costs nothing when the same was tested before. A full
@@ -57,7 +58,7 @@ func (h *Host) testDriver(ctx context.Context, c Config, pool *uids.Pool) error 
 	begun := time.Now()
 	limited, cancel := context.WithTimeout(ctx, selftestTimeout)
 	defer cancel()
-	test := selftest.Test{Driver: c.Driver, Kernel: c.Kernel.Vmlinux, Initrd: c.Kernel.Initrd, Dir: c.Volume.Path, Enclose: h.testEnclosure(pool)}
+	test := selftest.Test{Driver: c.Driver, Paged: c.Paged, Kernel: c.Kernel.Vmlinux, Initrd: c.Kernel.Initrd, Dir: c.Volume.Path, Enclose: h.testEnclosure(pool)}
 	if err := test.Run(limited); err != nil {
 		return fmt.Errorf("this node can't run machines: %w", err)
 	}

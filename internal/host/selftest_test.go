@@ -47,7 +47,11 @@ func TestDriverThatDoesNotWorkIsRefused(t *testing.T) {
 	if err := h.testDriver(t.Context(), c, pool); err != nil {
 		t.Errorf("what worked before is tested again: %v", err)
 	}
-	c.Kernel.Digest = "another"
+	c.Paged = true
+	if err := h.testDriver(t.Context(), c, pool); err == nil {
+		t.Error("another way in which memory comes isn't tested")
+	}
+	c.Paged, c.Kernel.Digest = false, "another"
 	if err := h.testDriver(t.Context(), c, pool); err == nil {
 		t.Error("another kernel isn't tested")
 	}

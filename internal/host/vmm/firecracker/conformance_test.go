@@ -164,16 +164,19 @@ func TestTheDoctorsGuest(t *testing.T) {
 func TestSelfTest(t *testing.T) {
 	k := vmmtest.Kernel(t)
 	enclosure := jailed(t)
-	test := selftest.Test{
-		Driver: driver(t, nil), Kernel: k.Vmlinux, Initrd: k.Initrd, Dir: t.TempDir(),
-		Enclose: func(context.Context) (vmm.Enclosure, func() error, error) {
-			return enclosure(t), func() error { return nil }, nil
-		},
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	if err := test.Run(ctx); err != nil {
-		t.Error(err)
+	d := driver(t, nil)
+	for _, paged := range []bool{false, d.Capabilities().PagedMemory} {
+		test := selftest.Test{
+			Driver: d, Paged: paged, Kernel: k.Vmlinux, Initrd: k.Initrd, Dir: t.TempDir(),
+			Enclose: func(context.Context) (vmm.Enclosure, func() error, error) {
+				return enclosure(t), func() error { return nil }, nil
+			},
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+		if err := test.Run(ctx); err != nil {
+			t.Errorf("paged %t: %v", paged, err)
+		}
+		cancel()
 	}
 }
 

@@ -22,6 +22,7 @@ var Shape = vmm.Shape{VCPUs: 1, MemoryBytes: 192 << 20}
 // Test is what it takes.
 type Test struct {
 	Driver         vmm.Driver
+	Paged          bool // whether the loaded machine's memory is to come page by page
 	Kernel, Initrd string
 	Dir            string // an existing directory, in which files are made and removed
 	// Enclose makes a place for one machine. remove is called when the machine is gone, or couldn't be started.
@@ -101,7 +102,11 @@ func (r *run) load(ctx context.Context) error {
 		if err := os.Chown(r.memory, e.UID, e.UID); err != nil {
 			return err
 		}
-		m, err := r.Driver.Load(ctx, e, vmm.Load{Shape: Shape, State: r.state, Memory: r.memory, Manifest: r.manifest})
+		l := vmm.Load{Shape: Shape, State: r.state, Memory: r.memory, Manifest: r.manifest}
+		if r.Paged {
+			l.Pages = &vmm.Pages{}
+		}
+		m, err := r.Driver.Load(ctx, e, l)
 		if err != nil {
 			return err
 		}
