@@ -10,6 +10,7 @@ import (
 
 	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/postgres/db"
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 const (
@@ -79,8 +80,11 @@ func (s *Store) transact(ctx context.Context, do func(context.Context, *db.Queri
 	if err := do(ctx, db.New(tx)); err != nil {
 		return err
 	}
+	commits.Inc()
 	return tx.Commit(ctx)
 }
+
+var commits = telemetry.NewCounter("space_db_commits_total", "Transactions that were to be committed. Reads are none.").WithLabelValues()
 
 // forThis has a statement planned for its parameters each time. Others keep a plan that is good for any.
 type forThis struct{ db.DBTX }

@@ -138,7 +138,7 @@ func (m *Manager) remove(ctx context.Context, r record) error {
 	if err != nil {
 		return err
 	}
-	return m.table.removed(r.Route.Execution)
+	return m.removals.note(r.Route.Execution)
 }
 
 func (m *Manager) build(ctx context.Context, o templateOrder) error {

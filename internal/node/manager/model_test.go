@@ -154,7 +154,7 @@ func (w *world) Work(*rapid.T) {
 	}
 	delete(w.host, id)
 	if rapid.Bool().Draw(w.t, "the answer arrives") {
-		w.must(w.removed(id))
+		w.must(w.removed([]string{id}))
 	}
 }
 
@@ -252,7 +252,7 @@ func (w *world) settle() {
 			case actRemove:
 				w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
 				delete(w.host, id)
-				w.must(w.removed(id))
+				w.must(w.removed([]string{id}))
 			}
 		}
 		if len(w.answers) == 0 {

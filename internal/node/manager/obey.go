@@ -74,12 +74,17 @@ func (t *table) obey(orders []*controlv1.Order, rep report) (changed bool, err e
 		}
 		named[id] = true
 	}
-	changed = !c.empty()
-	if err := t.commit(c); err != nil {
+	old := t.forgettable(rep, named)
+	if err := t.store.write(c.with(old)); err != nil {
 		return false, fmt.Errorf("take orders: %w", err)
 	}
+	t.forget(old)
+	if c.empty() {
+		return false, nil
+	}
+	t.show(c)
 	c.log()
-	return changed, t.forget(rep, named)
+	return true, nil
 }
 
 // order adds what an order changes to c, and returns the id that it speaks of. mu is held.
@@ -176,8 +181,8 @@ func addRecord(c change, old *record, next record, err error) error {
 	return nil
 }
 
-// forget drops what an answer has acknowledged: tombstones (see the package comment), and orders that were told to be refused. mu is held.
-func (t *table) forget(rep report, named map[string]bool) error {
+// forgettable is what an answer has acknowledged: tombstones (see the package comment), and orders that were told to be refused. mu is held.
+func (t *table) forgettable(rep report, named map[string]bool) change {
 	c := newChange()
 	for _, id := range rep.gone {
 		if r := t.record(id); r != nil && acknowledged(*r, rep.msg.GetComplete(), named[id], t.host.lists(id)) {
@@ -189,14 +194,14 @@ func (t *table) forget(rep report, named map[string]bool) error {
 			c.orders[id] = nil
 		}
 	}
-	if c.empty() {
-		return nil
+	return c
+}
+
+// forget drops what is forgettable. No report says anything else because of it. mu is held.
+func (t *table) forget(c change) {
+	if !c.empty() {
+		put(t.records, c.records)
+		put(t.orders, c.orders)
+		t.index()
 	}
-	if err := t.store.write(c); err != nil {
-		return fmt.Errorf("forget what was acknowledged: %w", err)
-	}
-	put(t.records, c.records)
-	put(t.orders, c.orders)
-	t.index()
-	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/space-platform/space/internal/telemetry"
 )
 
 // lockTimeout is how long open waits for an earlier process to let go of the file.
@@ -18,6 +20,8 @@ var (
 	bucketExecutions = []byte("executions") // execution id → record
 	bucketTemplates  = []byte("templates")  // template id → templateOrder
 )
+
+var commits = telemetry.NewCounter("space_node_record_commits_total", "Transactions with the node's records.").WithLabelValues()
 
 // store keeps the records in one file. A write is on disk when it returns.
 type store struct{ db *bbolt.DB }
@@ -90,9 +94,21 @@ func (c change) log() {
 	}
 }
 
+// with is the change and another one, which speaks of other things.
+func (c change) with(o change) change {
+	out := change{records: maps.Clone(c.records), orders: maps.Clone(c.orders)}
+	maps.Copy(out.records, o.records)
+	maps.Copy(out.orders, o.orders)
+	return out
+}
+
 func (c change) empty() bool { return len(c.records) == 0 && len(c.orders) == 0 }
 
 func (s *store) write(c change) error {
+	if c.empty() {
+		return nil
+	}
+	commits.Inc()
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		if err := writeAll(tx.Bucket(bucketExecutions), c.records); err != nil {
 			return err

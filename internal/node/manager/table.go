@@ -82,6 +82,12 @@ func (t *table) commit(c change) error {
 	if err := t.store.write(c); err != nil {
 		return err
 	}
+	t.show(c)
+	return nil
+}
+
+// show makes a change visible that is written. mu is held.
+func (t *table) show(c change) {
 	put(t.records, c.records)
 	put(t.orders, c.orders)
 	t.index()
@@ -93,7 +99,6 @@ func (t *table) commit(c change) error {
 	for key := range c.orders {
 		t.kick(key)
 	}
-	return nil
 }
 
 func put[T any](into map[string]T, values map[string]*T) {
@@ -146,9 +151,18 @@ func (t *table) failed(id string, err error) error {
 	return t.update(id, func(r record) record { return fail(r, err, t.now()) })
 }
 
-// removed notes that the host has nothing left of an execution.
-func (t *table) removed(id string) error {
-	return t.update(id, func(r record) record { r.Removed = r.Wanted == wantRemoved; return r })
+// removed notes that the host has nothing left of executions.
+func (t *table) removed(ids []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := newChange()
+	for _, id := range ids {
+		if r, ok := t.records[id]; ok && r.Wanted == wantRemoved && !r.Removed {
+			r.Removed = true
+			c.records[id] = &r
+		}
+	}
+	return t.commit(c)
 }
 
 func (t *table) update(id string, next func(record) record) error {
