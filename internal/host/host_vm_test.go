@@ -23,33 +23,19 @@ import (
 
 // TestHost is the life of a node: one daemon after the other, with real machines.
 func TestHost(t *testing.T) {
-	r := newRig(t)
-	began := time.Now()
-	mini := r.template("mini")
-	t.Logf("mini was built in %s", time.Since(began))
-	for _, story := range []struct {
-		name string
-		run  func(t *testing.T, r *rig, template string)
-	}{
-		{"a sandbox runs commands", sandboxRuns},
-		{"a killed machine is lost within two seconds", killedMachine},
-		{"a killed daemon loses no byte", killedDaemon},
-		{"a daemon killed in a creation begins it anew", killedInCreation},
-		{"a stopped daemon says goodbye and comes back", stoppedDaemon},
-		{"a machine that dies while nobody watches is lost", diesUnwatched},
-		{"a flood waits for its reader, and for nobody else", flood},
-		{"many at once", manyAtOnce},
-		{"clones differ", clonesDiffer},
-		{"creation is fast", fastCreation},
-	} {
-		t.Run(story.name, func(t *testing.T) {
-			outer := r.t
-			r.t = t
-			defer func() { r.t = outer }()
-			story.run(t, r, mini)
-			r.checkNothingLeft()
-		})
-	}
+	tell(t,
+		story{"a sandbox runs commands", sandboxRuns},
+		story{"a killed machine is lost within two seconds", killedMachine},
+		story{"a killed daemon loses no byte", killedDaemon},
+		story{"a daemon killed in a creation begins it anew", killedInCreation},
+		story{"a stopped daemon says goodbye and comes back", stoppedDaemon},
+		story{"a machine that dies while nobody watches is lost", diesUnwatched},
+		story{"a flood waits for its reader, and for nobody else", flood},
+		story{"many at once", manyAtOnce},
+		story{"clones differ", clonesDiffer},
+		story{"creation is fast", fastCreation},
+		story{"a guest that stands still loses nothing", silentGuest},
+	)
 }
 
 func sandboxRuns(t *testing.T, r *rig, mini string) {

@@ -23,31 +23,24 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
-// TestLifecycle stops and starts sandboxes, with real machines and disks.
-func TestLifecycle(t *testing.T) {
-	r := newRig(t)
-	mini := r.template("mini")
-	for _, story := range []struct {
-		name string
-		run  func(t *testing.T, r *rig, template string)
-	}{
-		{"a stopped sandbox keeps its files", stopAndStart},
-		{"processes have their time, and their output stays", terminated},
-		{"a lost sandbox starts from its disk", startFromLost},
-		{"a daemon killed in a stop goes on with it", killedInStop},
-		{"a daemon killed in a start begins it anew", killedInStart},
-		{"a wedged guest is stopped", wedgedGuest},
-		{"a sandbox of another shape", otherShape},
-		{"a template that goes leaves its sandboxes alone", templateGoes},
-	} {
-		t.Run(story.name, func(t *testing.T) {
-			outer := r.t
-			r.t = t
-			defer func() { r.t = outer }()
-			story.run(t, r, mini)
-			r.checkNothingLeft()
-		})
-	}
+// TestStop stops sandboxes, with real machines and disks.
+func TestStop(t *testing.T) {
+	tell(t,
+		story{"a stopped sandbox keeps its files", stopAndStart},
+		story{"processes have their time, and their output stays", terminated},
+		story{"a wedged guest is stopped", wedgedGuest},
+		story{"a daemon killed in a stop goes on with it", killedInStop},
+	)
+}
+
+// TestStart starts sandboxes from what there is of them.
+func TestStart(t *testing.T) {
+	tell(t,
+		story{"a lost sandbox starts from its disk", startFromLost},
+		story{"a daemon killed in a start begins it anew", killedInStart},
+		story{"a sandbox of another shape", otherShape},
+		story{"a template that goes leaves its sandboxes alone", templateGoes},
+	)
 }
 
 // stopGrace is more than any process needs that the tests leave running, and less than a stop may take.

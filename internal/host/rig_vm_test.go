@@ -107,6 +107,33 @@ type rig struct {
 	sandbox  sandboxv1connect.SandboxServiceClient
 }
 
+// story is a part of a node's life that leaves nothing but templates.
+type story struct {
+	name string
+	run  func(t *testing.T, r *rig, template string)
+}
+
+// tell has one node after the other's stories, on the template mini. Several nodes are told of side by side.
+func tell(t *testing.T, stories ...story) {
+	t.Parallel()
+	r := newRig(t)
+	mini := r.template("mini")
+	for _, s := range stories {
+		r.sub(s.name, func(t *testing.T) { s.run(t, r, mini) })
+	}
+}
+
+// sub runs a story on the rig; nothing but templates is left of it.
+func (r *rig) sub(name string, run func(t *testing.T)) {
+	r.t.Run(name, func(t *testing.T) {
+		outer := r.t
+		r.t = t
+		defer func() { r.t = outer }()
+		run(t)
+		r.checkNothingLeft()
+	})
+}
+
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "host")
@@ -139,7 +166,7 @@ func (r *rig) cleanUp() {
 		r.t.Error(err)
 	}
 	if err := r.volume().Purge(context.Background()); err != nil {
-		r.t.Error(err)
+		r.t.Errorf("%v; held by %v", err, holders(r.volume().Path))
 	}
 	os.RemoveAll(r.Instance.RunDir())
 	os.Remove(filepath.Dir(r.Instance.RunDir())) // unless other instances run
@@ -403,6 +430,18 @@ func (r *rig) machines() []int {
 		}
 		if _, err := proc.Read(pid); err == nil { // not a zombie, which waits for the machine's first process
 			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// holders are the processes with a mount namespace in which a directory is a mount point: each may hold what is mounted there.
+func holders(dir string) (out []string) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/mountinfo")
+	for _, p := range paths {
+		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), " "+dir+" ") {
+			line, _ := os.ReadFile(filepath.Join(filepath.Dir(p), "cmdline"))
+			out = append(out, filepath.Base(filepath.Dir(p))+" "+strings.ReplaceAll(string(line[:min(len(line), 100)]), "\x00", " "))
 		}
 	}
 	return out

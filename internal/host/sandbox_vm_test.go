@@ -29,34 +29,23 @@ import (
 
 // TestSandbox uses what the data plane offers, with a real guest.
 func TestSandbox(t *testing.T) {
-	r := newRig(t)
-	mini := r.template("mini")
-	t.Run("files go up and down through a daemon's death", func(t *testing.T) {
-		outer := r.t
-		r.t = t
-		defer func() { r.t = outer }()
-		filesThroughDeath(t, r, mini)
-	})
-	for _, story := range []struct {
-		name string
-		run  func(t *testing.T, r *rig, route space.Route)
-	}{
-		{"what can be done with files", fileActions},
-		{"stdin goes on after a daemon's death", stdinThroughDeath},
-		{"signals, terminals and lists", liveSessions},
-		{"figures", figures},
-		{"a slow reader gets every byte", slowReader},
-	} {
-		t.Run(story.name, func(t *testing.T) {
-			outer := r.t
-			r.t = t
-			defer func() { r.t = outer }()
-			route := r.route()
-			r.ensure(mini, route)
-			story.run(t, r, route)
-			r.remove(route)
-			r.checkNothingLeft()
-		})
+	tell(t,
+		story{"files go up and down through a daemon's death", filesThroughDeath},
+		story{"what can be done with files", within(fileActions)},
+		story{"stdin goes on after a daemon's death", within(stdinThroughDeath)},
+		story{"signals, terminals and lists", within(liveSessions)},
+		story{"figures", within(figures)},
+		story{"a slow reader gets every byte", within(slowReader)},
+	)
+}
+
+// within has a sandbox for what is done in one.
+func within(run func(t *testing.T, r *rig, route space.Route)) func(t *testing.T, r *rig, mini string) {
+	return func(t *testing.T, r *rig, mini string) {
+		route := r.route()
+		r.ensure(mini, route)
+		run(t, r, route)
+		r.remove(route)
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 
 // TestTemplates builds templates from what people have, with real machines.
 func TestTemplates(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	for _, story := range []struct {
 		name string
@@ -45,13 +46,7 @@ func TestTemplates(t *testing.T) {
 		{"a shape gets its snapshot", newShape},
 		{"a removed build ends", removedBuild},
 	} {
-		t.Run(story.name, func(t *testing.T) {
-			outer := r.t
-			r.t = t
-			defer func() { r.t = outer }()
-			story.run(t, r)
-			r.checkNothingLeft()
-		})
+		r.sub(story.name, func(t *testing.T) { story.run(t, r) })
 	}
 }
 

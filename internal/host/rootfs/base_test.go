@@ -14,6 +14,7 @@ import (
 const maxBaseBytes = 660 << 20
 
 func TestBaseIsDebianWithPython(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if _, err := Self().Make(t.Context(), Order{Dir: dir, Recipe: "base", DiskBytes: find(t, "base").Size.DiskBytes}, func(l string) { t.Log(l) }); err != nil {
 		t.Fatal(err)

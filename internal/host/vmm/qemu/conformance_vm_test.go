@@ -80,11 +80,13 @@ func TestTheKernelIsThere(t *testing.T) { vmmtest.Kernel(t) }
 
 // In the jail a machine has a network device, too.
 func TestConformanceInTheJail(t *testing.T) {
+	t.Parallel()
 	vmmtest.Run(t, fixture(t, vmmtest.Kernel(t), jailed(t)))
 }
 
 // Without one QEMU's own arguments are all that counts, and the machine has no network.
 func TestConformanceWithoutAJail(t *testing.T) {
+	t.Parallel()
 	vmmtest.Run(t, fixture(t, vmmtest.Kernel(t), vmmtest.Enclosure))
 }
 
@@ -126,6 +128,7 @@ func jailed(t *testing.T) func(*testing.T) vmm.Enclosure {
 }
 
 func TestSelfTest(t *testing.T) {
+	t.Parallel()
 	k := vmmtest.Kernel(t)
 	enclosure := jailed(t)
 	test := selftest.Test{
