@@ -8,6 +8,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +59,11 @@ func key(t *testing.T, role string) (id, secret string) {
 func TestViewerOnlyLooks(t *testing.T) {
 	s := create(t, "mini")
 	_, viewer := key(t, "viewer")
+	ses := session(t, s, shell("exit 3"))
+	if r := <-beginFollowing(t, ses, func(client.Event) {}).done; r.exit.Code != 3 {
+		t.Fatalf("the session ended with %+v, %v", r.exit, r.lost)
+	}
+	viewerLists(t, s.Id, ses, viewer)
 	for _, x := range []struct {
 		method, path, body string
 		status             int
@@ -70,6 +78,24 @@ func TestViewerOnlyLooks(t *testing.T) {
 		if status, answer := askAs(t, x.method, x.path, viewer, x.body); status != x.status {
 			t.Errorf("%s %s: %d %v, want %d", x.method, x.path, status, answer, x.status)
 		}
+	}
+}
+
+// viewerLists has `space ps` show what the control plane has recorded, as soon as it's known there.
+func viewerLists(t *testing.T, sandbox string, ses client.SessionCreated, viewer string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(viewer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, callDeadline, "a viewer is told how the session ended", func() bool {
+		out, code := space(t, "ps", sandbox, "--api-key-file", file)
+		return code == 0 && regexp.MustCompile(`(?m)^`+ses.Session.Id+` +exit 3 +.* /bin/sh -c exit 3$`).MatchString(out)
+	})
+	var list struct{ Items []client.LiveSession }
+	out, code := space(t, "ps", sandbox, "--api-key-file", file, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list.Items) != 1 || list.Items[0].State != "ended" || list.Items[0].StartedAt == nil {
+		t.Errorf("as JSON: exit %d, %v\n%s", code, err, out)
 	}
 }
 

@@ -40,9 +40,14 @@ type door struct {
 	open   func(context.Context) (*client.Plane, error)
 }
 
-// door returns the way into a sandbox that the flags and the environment say. The key of a flag wins over the token of the environment.
+// byToken reports whether a token of the sandbox is used and no API key. The key of a flag wins over the token of the environment.
+func (n *connection) byToken() bool {
+	return n.token.tokenFile != "" || n.flags.APIKeyFile == "" && n.app.getenv("SPACE_SANDBOX_TOKEN") != ""
+}
+
+// door returns the way into a sandbox that the flags and the environment say.
 func (n *connection) door(sandbox string) (door, error) {
-	if n.token.tokenFile != "" || n.flags.APIKeyFile == "" && n.app.getenv("SPACE_SANDBOX_TOKEN") != "" {
+	if n.byToken() {
 		p, err := n.token.plane(n.app.getenv, sandbox)
 		return tokenDoor(p), err
 	}

@@ -51,11 +51,12 @@ func (f *fake) listSessions(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	page := gen.SessionPage{Items: []gen.Session{}}
 	for id, in := range f.sessions {
-		state := gen.SessionStateStarted
+		s := gen.Session{Id: id, Sandbox: r.PathValue("id"), State: gen.SessionStateStarted, Argv: in.Argv, CreatedAt: epoch}
 		if deref(in.Argv)[0] == "fail" {
-			state = gen.SessionStateEnded
+			code := 3
+			s.State, s.Code = gen.SessionStateEnded, &code
 		}
-		page.Items = append(page.Items, gen.Session{Id: id, Sandbox: r.PathValue("id"), State: state, Argv: in.Argv, CreatedAt: epoch})
+		page.Items = append(page.Items, s)
 	}
 	answer(w, 200, page)
 }

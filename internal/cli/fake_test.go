@@ -35,7 +35,10 @@ type fake struct {
 	told      chan string        // receives the signals that a command has got and didn't end of
 }
 
-const fakeKey = "space_test"
+const (
+	fakeKey   = "space_test"
+	viewerKey = "space_viewer" // which opens no data plane
+)
 
 // maxFakeTokens is how many tokens may be valid at once; the real platform allows a hundred.
 const maxFakeTokens = 2
@@ -72,6 +75,10 @@ func newFake(t testing.TB) *fake {
 			refuse(w, 401, "unauthenticated", "the API key isn't valid")
 			return
 		}
+		if r.Header.Get("Authorization") == "Bearer "+viewerKey && r.Method != http.MethodGet {
+			refuse(w, 403, "forbidden", "the role viewer hasn't the permission for that")
+			return
+		}
 		mux.ServeHTTP(w, r)
 	}))
 	t.Cleanup(f.Close)
@@ -93,7 +100,7 @@ func (f *fake) admits(path, shown string) bool {
 	case strings.HasPrefix(path, "/v1/sessions/"):
 		return shown == "spaceatt_1"
 	}
-	return shown == fakeKey && (!dataPlane.MatchString(path) || strings.HasSuffix(path, "/sessions"))
+	return (shown == fakeKey || shown == viewerKey) && (!dataPlane.MatchString(path) || strings.HasSuffix(path, "/sessions"))
 }
 
 func answer(w http.ResponseWriter, status int, document any) {
