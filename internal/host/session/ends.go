@@ -115,16 +115,18 @@ func (e *Ends) sorted() []*controlv1.SessionEnd {
 
 func at(m *controlv1.SessionEnd) time.Time { return m.GetAt().AsTime() }
 
-// Acknowledge lets go of ends that the control plane has, as they were told. Unknown ones are none.
+// Acknowledge lets go of ends that the control plane has, as they were told. Unknown ones are none. That an end isn't told any more is a change, too:
+// a report that goes on to tell it is answered at once, so no order could be waited for.
 func (e *Ends) Acknowledge(sessions []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	before := len(e.ends)
 	for _, id := range sessions {
 		if _, ok := e.ends[id]; ok {
 			e.drop(id)
 		}
 	}
-	if len(sessions) > 0 && len(e.ends) > 0 {
+	if len(e.ends) < before {
 		e.changed()
 	}
 }

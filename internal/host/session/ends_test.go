@@ -54,12 +54,17 @@ func TestEndsAreToldUntilAcknowledged(t *testing.T) {
 	}
 	one, other := exits+" 7  5 false", dies+" 0 it's gone 1 false"
 	check(ends, one, other)
-	again := openEnds(t, dir, func() {})
+	changes := 0
+	again := openEnds(t, dir, func() { changes++ })
 	check(again, one, other)
 	again.Acknowledge([]string{exits, "ses_unknown"})
 	check(again, other)
 	check(openEnds(t, dir, func() {}), other)
 	again.Acknowledge([]string{dies})
+	again.Acknowledge([]string{dies})
+	if changes != 2 { // the last one, too: else the report that tells it stands
+		t.Errorf("the report has changed %d times, want 2", changes)
+	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}

@@ -86,3 +86,17 @@ func TestLinesOfOutput(t *testing.T) {
 		}
 	}
 }
+
+// TestAcknowledgedLinesAreAChange: a report that goes on to tell them would never be let hang.
+func TestAcknowledgedLinesAreAChange(t *testing.T) {
+	changes := 0
+	s := &Store{templates: map[string]*entry{"tpl_x": {}}, cfg: Config{Changed: func() { changes++ }}}
+	s.templates["tpl_x"].log.add(0, "a")
+	s.templates["tpl_x"].log.add(0, "b")
+	for range 2 { // the second time it says nothing new
+		s.Acknowledge(map[string]uint64{"tpl_x": 2})
+	}
+	if changes != 1 {
+		t.Errorf("the report has changed %d times, want once", changes)
+	}
+}

@@ -24,18 +24,20 @@ func (s *Store) tellSoon() {
 	}
 }
 
-// Acknowledge says which lines of builds' logs the control plane has, by their templates.
+// Acknowledge says which lines of builds' logs the control plane has, by their templates. That lines aren't told any more is a change, too: a report
+// that goes on to tell them is answered at once, so no order could be waited for.
 func (s *Store) Acknowledge(received map[string]uint64) {
 	s.mu.Lock()
-	more := false
+	fewer := false
 	for id, n := range received {
 		if e, ok := s.templates[id]; ok {
+			before := len(e.log.lines)
 			e.log.acknowledge(n)
-			more = more || len(e.log.lines) > 0
+			fewer = fewer || len(e.log.lines) < before
 		}
 	}
 	s.mu.Unlock()
-	if more {
+	if fewer {
 		s.cfg.Changed()
 	}
 }
