@@ -166,6 +166,9 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		if used.Sandboxes > 0 {
 			return space.Errorf(space.CodeConflict, "the project has %d sandboxes: delete them first", used.Sandboxes)
 		}
+		if err := q.HoldSharedTemplates(ctx, id); err != nil {
+			return err
+		}
 		foreign, err := q.CountForeignSandboxes(ctx, id)
 		if err != nil {
 			return err

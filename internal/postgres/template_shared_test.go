@@ -61,3 +61,45 @@ func TestSharedTemplates(t *testing.T) {
 	}
 	s.audit(t)
 }
+
+// TestSharedTemplateIsTakenWhileItsProjectGoes deletes a project while another one is about to commit a sandbox that it makes from its template.
+func TestSharedTemplateIsTakenWhileItsProjectGoes(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	second := must(t)(s.store.CreateProject(t.Context(), record.NewProject{ID: space.NewID(space.PrefixProject), Org: s.org, Name: "second", By: s.project}))
+	box := s.newSandbox()
+	box.Project = second
+	must(t)(s.store.CreateSandbox(t.Context(), box, roomy))
+	must(t)(s.verbs.Delete(t.Context(), second, box.Route.Sandbox))
+	must(t)(s.verbs.Delete(t.Context(), s.project, s.box.Route.Sandbox))
+
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, made := range []string{
+		"SELECT FROM templates WHERE id = '" + s.tpl.ID + "' FOR KEY SHARE", "UPDATE sandboxes SET desired = 'running' WHERE id = '" + box.Route.Sandbox + "'",
+	} {
+		if _, err := tx.Exec(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted := make(chan error, 1)
+	go func() { deleted <- s.store.DeleteProject(t.Context(), s.org, s.project) }()
+	for waits := false; !waits; {
+		if err := s.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-deleted:
+			t.Fatalf("it didn't wait: %v", err)
+		default:
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-deleted; space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("the project is deleted under a sandbox: %v", err)
+	}
+}

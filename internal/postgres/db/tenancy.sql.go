@@ -11,11 +11,11 @@ import (
 )
 
 const countForeignSandboxes = `-- name: CountForeignSandboxes :one
-WITH held AS (SELECT id FROM templates WHERE project = $1 AND shared AND deleted_at IS NULL FOR UPDATE)
-SELECT count(*) FROM sandboxes s WHERE s.template IN (SELECT id FROM held) AND s.project <> $1 AND s.desired <> 'deleted'
+SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
+WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND s.project <> $1 AND s.desired <> 'deleted'
 `
 
-// Of other projects, made from this one's templates. The project's templates are held until the transaction ends, so that no other begins.
+// Of other projects, made from this one's templates. A statement of its own: it sees those that were made before the templates were held.
 func (q *Queries) CountForeignSandboxes(ctx context.Context, project string) (int64, error) {
 	row := q.db.QueryRow(ctx, countForeignSandboxes, project)
 	var count int64
@@ -108,6 +108,16 @@ UPDATE projects SET deleted_at = now() WHERE id = $1
 
 func (q *Queries) DeleteProject(ctx context.Context, id string) error {
 	_, err := q.db.Exec(ctx, deleteProject, id)
+	return err
+}
+
+const holdSharedTemplates = `-- name: HoldSharedTemplates :exec
+SELECT id FROM templates WHERE project = $1 AND shared AND deleted_at IS NULL ORDER BY id FOR UPDATE
+`
+
+// Until the transaction ends, no other project begins with what this one shares.
+func (q *Queries) HoldSharedTemplates(ctx context.Context, project string) error {
+	_, err := q.db.Exec(ctx, holdSharedTemplates, project)
 	return err
 }
 

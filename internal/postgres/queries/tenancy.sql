@@ -60,10 +60,14 @@ UPDATE projects SET deleted_at = now() WHERE id = @id;
 -- name: TemplatesOfProject :many
 SELECT id FROM templates WHERE project = @project AND deleted_at IS NULL ORDER BY id;
 
+-- name: HoldSharedTemplates :exec
+-- Until the transaction ends, no other project begins with what this one shares.
+SELECT id FROM templates WHERE project = @project AND shared AND deleted_at IS NULL ORDER BY id FOR UPDATE;
+
 -- name: CountForeignSandboxes :one
--- Of other projects, made from this one's templates. The project's templates are held until the transaction ends, so that no other begins.
-WITH held AS (SELECT id FROM templates WHERE project = @project AND shared AND deleted_at IS NULL FOR UPDATE)
-SELECT count(*) FROM sandboxes s WHERE s.template IN (SELECT id FROM held) AND s.project <> @project AND s.desired <> 'deleted';
+-- Of other projects, made from this one's templates. A statement of its own: it sees those that were made before the templates were held.
+SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
+WHERE t.project = @project AND t.shared AND t.deleted_at IS NULL AND s.project <> @project AND s.desired <> 'deleted';
 
 -- name: CreateUser :execrows
 INSERT INTO users (id, org, name, role) VALUES (@id, @org, @name, @role)
