@@ -55,7 +55,7 @@ func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits fun
 func (s *Store) createTogether(_ string, all []*creation) {
 	for _, some := range withoutTwins(all) {
 		err := s.createInOne(some)
-		if refusal := new(pgconn.PgError); len(some) > 1 && errors.As(err, &refusal) {
+		if len(some) > 1 && refusesOne(err) {
 			for _, c := range some {
 				c.finish(s.createInOne([]*creation{c}))
 			}
@@ -65,6 +65,12 @@ func (s *Store) createTogether(_ string, all []*creation) {
 			c.finish(err)
 		}
 	}
+}
+
+// refusesOne reports whether the server may have refused a statement for what one of many brought. A server that is short of something, or on whose
+// locks one waits for too long, fails the others as well: to try each alone would keep all that come later waiting for as many time-outs.
+func refusesOne(err error) bool {
+	return errors.As(err, new(*pgconn.PgError)) && codeOf(err) == space.CodeInternal
 }
 
 func (c *creation) finish(err error) {

@@ -76,7 +76,7 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 	return rows, nil
 }
 
-// deleteFailedTemplates deletes templates whose build failed long ago, as their owner could; .
+// deleteFailedTemplates deletes templates whose build failed long ago, as their owner could.
 func deleteFailedTemplates(ctx context.Context, q *db.Queries) (int64, error) {
 	ids, err := q.OldFailedTemplates(ctx, db.OldFailedTemplatesParams{Kept: failedKept, MaxRows: pruneRows})
 	if err != nil {
