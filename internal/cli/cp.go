@@ -72,7 +72,7 @@ func (c copier) copy(ctx context.Context, inside func(context.Context, string, f
 		return inside(ctx, from, func(source *client.Plane) error {
 			return inside(ctx, to, func(p *client.Plane) error {
 				c.plane = p
-				return c.across(ctx, source, fromPath, toPath)
+				return c.across(ctx, source, fromPath, toPath, from == to)
 			})
 		})
 	case out:
@@ -93,7 +93,7 @@ func (c copier) copy(ctx context.Context, inside func(context.Context, string, f
 }
 
 // across copies from another sandbox, or from another place of the same one, as it's read; nothing is stored here.
-func (c copier) across(ctx context.Context, source *client.Plane, src, dst string) error {
+func (c copier) across(ctx context.Context, source *client.Plane, src, dst string, same bool) error {
 	there := c
 	there.plane = source
 	e, err := there.look(ctx, src)
@@ -102,6 +102,11 @@ func (c copier) across(ctx context.Context, source *client.Plane, src, dst strin
 	}
 	if dst, err = c.into(ctx, dst, baseOf(src, e)); err != nil {
 		return err
+	}
+	if same {
+		if err := c.apart(ctx, e, dst); err != nil {
+			return err
+		}
 	}
 	if e.Type == "directory" {
 		r, err := source.ReadArchive(ctx, src, c.options...)
@@ -122,6 +127,21 @@ func (c copier) across(ctx context.Context, source *client.Plane, src, dst strin
 	defer r.Close()
 	_, err = c.plane.WriteFile(ctx, dst, c.progress.count(r, e.Size), append(c.options, withMode(mode))...)
 	return err
+}
+
+// apart refuses to copy something into itself: what is written would be read again, until the disk is full.
+func (c copier) apart(ctx context.Context, e client.FileEntry, dst string) error {
+	if !path.IsAbs(dst) {
+		home, err := c.plane.StatFile(ctx, ".", c.options...)
+		if err != nil {
+			return err
+		}
+		dst = path.Join(home.Path, dst)
+	}
+	if dst = path.Clean(dst); dst != e.Path && !strings.HasPrefix(dst, strings.TrimSuffix(e.Path, "/")+"/") {
+		return nil
+	}
+	return ErrorWithHint("invalid_request", "copy it to a place beside it", "%s can't be copied to %s, which is in it or is itself", e.Path, dst)
 }
 
 func withMode(mode fs.FileMode) client.FileOption {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -304,5 +305,32 @@ func TestAcross(t *testing.T) {
 	}
 	if err := to.copy(t.Context(), inside, "sbx_from:/nothing", "sbx_to:/in"); !isMissing(err) {
 		t.Errorf("of what isn't there: %v", err)
+	}
+}
+
+// TestNothingIsCopiedIntoItself copies within one sandbox: a directory into itself would be read as it grows.
+func TestNothingIsCopiedIntoItself(t *testing.T) {
+	f, c := copies(t)
+	f.file("/home/user/file", "0644", "x")
+	for name, at := range map[string]string{".": "/home/user", "tree": "/home/user/tree", "/home/user/tree": "/home/user/tree", "/": "/"} {
+		f.files[name] = gen.FileEntry{Path: at, Type: "directory", Mode: "0755", ModifiedAt: epoch}
+	}
+	f.archive = packed(t, "", tar.Header{Name: "page", Typeflag: tar.TypeReg, Mode: 0o644})
+	inside := func(_ context.Context, _ string, do func(*client.Plane) error) error { return do(c.plane) }
+	for _, x := range []struct {
+		src, dst string
+		refused  bool
+	}{
+		{"tree", "tree", true}, {"tree", "tree/deeper", true}, {"tree", "", true}, {"/home/user/tree", "tree/../tree/", true}, {"/", "/home", true},
+		{"/home/user/file", "/home/user/file", true}, {"/home/user/file", "/home/user/file2", false}, {"tree", "tree2", false}, {"tree", "/srv", false},
+	} {
+		err := c.copy(t.Context(), inside, "sbx_1:"+x.src, "sbx_1:"+x.dst)
+		var own *cliError
+		if refused := errors.As(err, &own) && own.code == "invalid_request"; refused != x.refused || !refused && err != nil {
+			t.Errorf("%s to %q: %v", x.src, x.dst, err)
+		}
+	}
+	if len(f.written) != 3 {
+		t.Errorf("written are %q", f.written)
 	}
 }
