@@ -16,7 +16,10 @@ const (
 	consolePath = "/dev/ttyS0" // the kernel's, and ours
 	outputPath  = "/dev/ttyS1" // the command's
 	diskPath    = "/dev/vda"
-	newRoot     = "/new"
+	lowerRoot   = "/lower" // the disk
+	upperRoot   = "/upper" // what is written
+	newRoot     = "/new"   // both together
+	upperSize   = "8g"     // more than there is memory: what is full then is that
 )
 
 // live is the L1's first process: it makes the machine usable, runs the command, says how it ended, and ends the machine.
@@ -38,7 +41,7 @@ func live() {
 }
 
 func serve() (code int, err error) {
-	for _, step := range []func() error{mountKernel, loadModules, enterDisk, mountMemory} {
+	for _, step := range []func() error{mountKernel, loadModules, enterDisk, mountMemory, nameAndConnect} {
 		if err := step(); err != nil {
 			return 0, err
 		}
@@ -126,9 +129,22 @@ func loadModules() error {
 	return nil
 }
 
-// enterDisk makes the disk the root. It's moved over the initramfs, which nothing can pivot from.
+// enterDisk makes the disk the root, below a layer in memory that has all that is written: the disk is only emulated, and on a busy host it has kept writers
+// waiting for minutes. The root is moved over the initramfs, which nothing can pivot from.
 func enterDisk() error {
-	if err := mount(diskPath, newRoot, "ext4", ""); err != nil {
+	if err := os.MkdirAll(lowerRoot, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(diskPath, lowerRoot, "ext4", unix.MS_RDONLY, ""); err != nil {
+		return fmt.Errorf("mount the disk: %w", err)
+	}
+	if err := mount("upper", upperRoot, "tmpfs", "mode=755,size="+upperSize); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Mkdir(upperRoot+"/files", 0o755), os.Mkdir(upperRoot+"/work", 0o755)); err != nil {
+		return err
+	}
+	if err := mount("root", newRoot, "overlay", "lowerdir="+lowerRoot+",upperdir="+upperRoot+"/files,workdir="+upperRoot+"/work"); err != nil {
 		return err
 	}
 	for _, d := range []string{"dev", "proc", "sys"} {
@@ -145,11 +161,33 @@ func enterDisk() error {
 	return errors.Join(unix.Chroot("."), unix.Chdir("/"))
 }
 
+// mountMemory mounts what is in memory elsewhere, too. A file in /tmp has one inode, which in the root's layers it may not have: a machine's memory is known by it.
 func mountMemory() error {
 	return errors.Join(
-		mount("run", "/run", "tmpfs", "mode=755"), os.MkdirAll("/run/lock", 0o755), mount("shm", "/dev/shm", "tmpfs", ""),
-		mount("pts", "/dev/pts", "devpts", ""), os.Chmod("/tmp", 0o1777),
+		mount("run", "/run", "tmpfs", "mode=755"), mount("tmp", "/tmp", "tmpfs", "mode=1777,size=75%"), os.MkdirAll("/run/lock", 0o755),
+		mount("shm", "/dev/shm", "tmpfs", ""), mount("pts", "/dev/pts", "devpts", ""),
 	)
+}
+
+// nameAndConnect gives the machine a name and its loopback.
+func nameAndConnect() error {
+	if err := unix.Sethostname([]byte("l1")); err != nil {
+		return fmt.Errorf("set the host's name: %w", err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		return fmt.Errorf("start the loopback: %w", err)
+	}
+	return nil
 }
 
 // mountCgroups mounts the version that is asked for, as systemd or as machines before it have it.

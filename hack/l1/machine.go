@@ -55,7 +55,7 @@ func (m machine) run(ctx context.Context) (int, error) {
 		"-M", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi,tb-size=512",
 		"-cpu", "EPYC", "-smp", strconv.Itoa(m.cpus), "-m", strconv.Itoa(m.memory),
 		"-serial", "file:"+m.console, "-serial", "stdio", "-kernel", files.Vmlinux, "-initrd", files.Initrd, "-append", cmdline,
-		"-drive", "if=virtio,format=raw,cache=unsafe,file="+strings.ReplaceAll(disk, ",", ",,"))
+		"-drive", "if=virtio,format=raw,readonly=on,cache=unsafe,file="+strings.ReplaceAll(disk, ",", ",,"))
 	c.Stdout = os.Stdout
 	said := new(strings.Builder)
 	c.Stderr = said // TCG's warnings about features that it lacks
