@@ -132,12 +132,13 @@ func TestSelfTest(t *testing.T) {
 	k := vmmtest.Kernel(t)
 	enclosure := jailed(t)
 	test := selftest.Test{
-		Driver: driver(t), Kernel: k.Vmlinux, Initrd: k.Initrd, Dir: t.TempDir(),
+		Driver: driver(t), Kernel: k.Vmlinux, Initrd: k.Initrd, Args: strings.Fields(os.Getenv(argsVariable)), Dir: t.TempDir(),
 		Enclose: func(context.Context) (vmm.Enclosure, func() error, error) {
 			return enclosure(t), func() error { return nil }, nil
 		},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	const patience = 10 * time.Second // where nothing is emulated
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patient(t).Capabilities().CPUFactor*float64(patience)))
 	defer cancel()
 	if err := test.Run(ctx); err != nil {
 		t.Error(err)

@@ -24,7 +24,8 @@ type Test struct {
 	Driver         vmm.Driver
 	Paged          bool // whether the loaded machine's memory is to come page by page
 	Kernel, Initrd string
-	Dir            string // an existing directory, in which files are made and removed
+	Args           []string // more of the kernel's arguments
+	Dir            string   // an existing directory, in which files are made and removed
 	// Enclose makes a place for one machine. remove is called when the machine is gone, or couldn't be started.
 	Enclose func(ctx context.Context) (e vmm.Enclosure, remove func() error, err error)
 }
@@ -64,7 +65,7 @@ func (r *run) boot(ctx context.Context) error {
 		if err := os.Chown(r.memory, e.UID, e.UID); err != nil {
 			return err
 		}
-		m, err := r.Driver.Boot(ctx, e, vmm.Boot{Shape: Shape, Kernel: r.Kernel, Initrd: r.Initrd, Memory: r.memory})
+		m, err := r.Driver.Boot(ctx, e, vmm.Boot{Shape: Shape, Kernel: r.Kernel, Initrd: r.Initrd, Args: r.Args, Memory: r.memory})
 		if err != nil {
 			return err
 		}

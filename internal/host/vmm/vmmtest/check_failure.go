@@ -11,17 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/proc"
 )
 
 func checkDone(t *testing.T, s *suite) {
 	g := s.load(t, s.base)
-	if err := unix.Kill(g.Handle().PID, unix.SIGKILL); err != nil {
+	h := g.Handle()
+	pidfd, err := proc.Open(proc.ID{PID: h.PID, StartTime: h.StartTime, BootID: h.BootID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pidfd.Close()
+	if err := unix.Kill(h.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := proc.Wait(s.within(t), pidfd); err != nil { // until the kernel has taken a guest's memory away
 		t.Fatal(err)
 	}
 	select {
 	case <-g.Done():
 	case <-time.After(time.Second):
-		t.Fatal("Done isn't closed a second after the process was killed")
+		t.Fatal("Done isn't closed a second after the process has ended")
 	}
 }
 

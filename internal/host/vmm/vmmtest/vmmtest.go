@@ -34,17 +34,27 @@ type Fixture struct {
 	Enclosure func(t *testing.T) vmm.Enclosure
 }
 
-// Run runs the suite.
+// Run runs the suite. When the base snapshot is there most checks run at the same time, as many as 'go test -parallel' says.
 func Run(t *testing.T, f Fixture) {
 	s := &suite{Fixture: f, dir: t.TempDir(), root: t}
+	alone := func(c check) bool { return c.fatal || c.timed }
 	for _, c := range checks {
-		if c.virtual && !f.Virtual || c.tuned && !f.Tuned || c.process && f.Inside {
-			continue
-		}
-		if !t.Run(c.name, func(t *testing.T) { c.run(t, s) }) && c.fatal {
+		if f.has(c) && alone(c) && !t.Run(c.name, func(t *testing.T) { c.run(t, s) }) && c.fatal {
 			return
 		}
 	}
+	t.Run("at the same time", func(t *testing.T) {
+		for _, c := range checks {
+			if f.has(c) && !alone(c) {
+				t.Run(c.name, func(t *testing.T) { t.Parallel(); c.run(t, s) })
+			}
+		}
+	})
+}
+
+// has tells whether the fixture has what a check asks for.
+func (f Fixture) has(c check) bool {
+	return (f.Virtual || !c.virtual) && (f.Tuned || !c.tuned) && !(f.Inside && c.process)
 }
 
 // check is one promise of the contract.
@@ -52,6 +62,7 @@ type check struct {
 	name    string
 	run     func(t *testing.T, s *suite)
 	fatal   bool // the others can't be run without it
+	timed   bool // measures times that other machines would change
 	virtual bool // asks for what was in files and memory
 	tuned   bool // asks for what only tuned kernels have
 	process bool // treats the machine's process from outside
@@ -79,11 +90,11 @@ var checks = []check{
 	{name: "a paused machine is recovered", run: checkRecoverPaused, process: true},
 	{name: "another process is never recovered", run: checkRecoverOther, process: true},
 	{name: "kill may be repeated", run: checkKill},
-	{name: "a killed process is noticed within a second", run: checkDone, process: true},
+	{name: "a killed process is noticed within a second", run: checkDone, process: true, timed: true},
 	{name: "calls on a dead machine say so", run: checkGone},
 	{name: "a guest that stops ends its machine", run: checkGuestStops, virtual: true},
 	{name: "calls may come from several goroutines", run: checkConcurrent},
-	{name: "a stopped process holds up no call", run: checkStopped, process: true},
+	{name: "a stopped process holds up no call", run: checkStopped, process: true, timed: true},
 	{name: "a snapshot that doesn't fit is refused", run: checkIncompatible},
 	{name: "a start that fails leaves no process", run: checkFailedStart},
 	{name: "an ended context starts nothing that stays", run: checkCancelledStart},
