@@ -15,13 +15,17 @@ import (
 )
 
 // TestCommandLine runs the plays in testdata against the platform under test. What they make they remove.
-func TestCommandLine(t *testing.T) {
+func TestCommandLine(t *testing.T) { play(t, plays(t)...) }
+
+// play runs plays.
+func play(t *testing.T, files ...string) {
+	t.Helper()
 	config, err := os.UserConfigDir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Files: plays(t), RequireExplicitExec: true,
+		Files: files, RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(platform.binary)+string(os.PathListSeparator)+e.Getenv("PATH"))
 			e.Setenv("SPACE_CONFIG", filepath.Join(config, "space", "config.toml"))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,8 +21,14 @@ import (
 	"github.com/space-platform/space/internal/instance"
 )
 
-// callDeadline bounds a thing that a test waits for; generous, since software emulation on a loaded machine is slow.
-const callDeadline = 60 * time.Second
+// callDeadline bounds a thing that a test waits for; generous, since software emulation on a loaded machine is slow. SPACE_TEST_CPU_FACTOR makes it so
+// much longer, where all of the platform runs under emulation.
+var callDeadline = time.Duration(cpuFactor() * float64(60*time.Second))
+
+func cpuFactor() float64 {
+	f, _ := strconv.ParseFloat(os.Getenv("SPACE_TEST_CPU_FACTOR"), 64)
+	return max(f, 1)
+}
 
 // platform is the instance under test.
 var platform struct {
@@ -60,7 +67,7 @@ func run(m *testing.M) int {
 }
 
 // configure lets the platform under test pull from the tests' own registries, which are on this machine: by its address without TLS, and by its name
-// with TLS. And it gives it the pool.
+// with TLS. And it gives it the pool, and what SPACE_E2E_CONFIG says: more lines of its configuration.
 func configure(i instance.Instance) error {
 	if err := os.MkdirAll(i.DataDir(), 0o755); err != nil {
 		return err
@@ -69,7 +76,7 @@ func configure(i instance.Instance) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\nallowed_registries = [%q]\npool_size = %q\n", name, poolSize()), 0o644)
+	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\nallowed_registries = [%q]\npool_size = %q\n%s\n", name, poolSize(), os.Getenv("SPACE_E2E_CONFIG")), 0o644)
 }
 
 // poolSize is the pool of the platform under test: SPACE_E2E_POOL, or what is usual.
@@ -78,8 +85,22 @@ func poolSize() string { return cmp.Or(os.Getenv("SPACE_E2E_POOL"), instance.Poo
 // pooled tells whether machines wait for sandboxes in the platform under test.
 func pooled() bool { return poolSize() != "0" }
 
+// upTries is how often a platform is started that isn't up when 'space up' no longer waits: on a slow machine what it has begun goes on.
+const upTries = 4
+
+// up starts the platform. SPACE_E2E_UP has more flags.
+func up(name string) (err error) {
+	for range upTries {
+		if err = show(append([]string{"up", "--instance", name}, strings.Fields(os.Getenv("SPACE_E2E_UP"))...)...); err == nil {
+			return nil
+		}
+	}
+	return errors.Join(err, show("status", "--instance", name))
+}
+
+// start makes the platform.
 func start(name string) error {
-	binary, err := filepath.Abs("../bin/space")
+	binary, err := filepath.Abs("../bin/space") // of the checkout, or of an L1: hack/test-firecracker
 	if err != nil {
 		return err
 	}
@@ -87,7 +108,7 @@ func start(name string) error {
 	if err := configure(instance.Instance{Name: name}); err != nil {
 		return err
 	}
-	if err := show("up", "--instance", name); err != nil {
+	if err := up(name); err != nil {
 		return err
 	}
 	buildBase = func() error { return errors.New("SPACE_E2E_TEMPLATES doesn't name it") }

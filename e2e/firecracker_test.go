@@ -1,0 +1,213 @@
+//go:build e2e && firecracker
+
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// TestFirecracker plays on a platform whose machines run with the real Firecracker: 'make test-firecracker' makes it.
+func TestFirecracker(t *testing.T) {
+	n, err := platform.client.Node(t.Context())
+	if err != nil || n.Driver != "firecracker" || !n.TenantBoundary {
+		t.Fatalf("the node is %+v, %v", n, err)
+	}
+	t.Run("a life by hand", func(t *testing.T) {
+		play(t, "testdata/firecracker_life.txtar")
+		wantNoMachine(t)
+	})
+	t.Run("the jail", testFirecrackersJail)
+	t.Run("a killed spaced-host", testKilledHost)
+	t.Run("a killed machine", testKilledMachine)
+	t.Run("a spaced-host killed while it creates", testHostKilledWhileCreating)
+	t.Run("a spaced-host killed while it makes a snapshot", testHostKilledWhileSaving)
+	wantNoMachine(t)
+}
+
+// wantNoMachine waits until no process, namespace or cgroup of a machine is left. The daemons have some of their own.
+func wantNoMachine(t *testing.T) {
+	t.Helper()
+	var left []string
+	look := func() bool {
+		left = nil
+		for _, part := range machineParts() {
+			left = append(left, part.find()...)
+		}
+		return len(left) == 0
+	}
+	defer func() {
+		if t.Failed() {
+			t.Logf("left: %q", left)
+		}
+	}()
+	eventually(t, callDeadline, "nothing of a machine is left", look)
+}
+
+// machinePart is something that the node makes for a machine.
+type machinePart struct {
+	name string
+	find func() []string
+}
+
+// machineParts are all that a machine has, in the order in which they are made.
+func machineParts() []machinePart {
+	i := platform.instance
+	paths := func(patterns ...string) func() []string { return func() []string { return existing(patterns...) } }
+	first, last := i.VMUIDs()
+	return []machinePart{
+		{"record", paths(filepath.Join(i.Volume(), "executions/*"))},
+		{"enclosure", paths(i.EnclosuresDir() + "/*")},
+		{"cgroup", paths("/sys/fs/cgroup/"+i.Cgroup()+"/*/", "/sys/fs/cgroup/*/"+i.Cgroup()+"/*/")},
+		{"namespace", paths(filepath.Join(instance.NetNSDir, i.Prefix()+"*"))},
+		{"process", func() (all []string) {
+			for _, p := range processes(func(uid int, _ string) bool { return uid >= first && uid <= last }) {
+				all = append(all, commandLine(p))
+			}
+			return all
+		}},
+	}
+}
+
+// await waits until a part of some machine is there, which a machine that is fast enough has for a moment only.
+func (p machinePart) await(t *testing.T) {
+	t.Helper()
+	eventually(t, callDeadline, "a machine has its "+p.name, func() bool { return len(p.find()) > 0 })
+}
+
+// testHostKilledWhileCreating kills spaced-host when a new machine has each of its parts. The sandbox runs all the same, or has failed and says why; it
+// can be deleted, and nothing is left of it.
+func testHostKilledWhileCreating(t *testing.T) {
+	for _, part := range machineParts() {
+		t.Run(part.name, func(t *testing.T) {
+			wantNoMachine(t)
+			op, err := platform.client.BeginCreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
+			if err != nil || op.Sandbox == nil {
+				t.Fatalf("%+v, %v", op, err)
+			}
+			part.await(t)
+			kill(t, instance.Host)
+			var s client.Sandbox
+			eventually(t, 2*callDeadline, "the sandbox runs, or has failed", func() bool {
+				s, err = platform.client.GetSandbox(t.Context(), op.Sandbox.Id)
+				return err == nil && (s.State == "running" || s.State == "failed" || s.State == "lost")
+			})
+			t.Logf("it's %s, %+v", s.State, s.Error)
+			if s.State == "running" {
+				runIn(t, s, client.SessionCreate{Argv: argv("echo", "well")}).want(t, 0, "well\n", "")
+			} else if s.Error == nil || s.Error.Code == "" {
+				t.Errorf("it doesn't say why: %+v", s)
+			}
+			if err := platform.client.DeleteSandbox(t.Context(), s.Id); err != nil {
+				t.Error(err)
+			}
+			wantNoMachine(t)
+		})
+	}
+}
+
+// testHostKilledWhileSaving kills spaced-host when the machine of a template that is built has its process, and when that is being saved. The build
+// succeeds all the same, or has failed and says why; the next one succeeds.
+func testHostKilledWhileSaving(t *testing.T) {
+	state := filepath.Join(platform.instance.Volume(), "templates", "*.new", "state.bin")
+	saved := machinePart{name: "device state in a file", find: func() []string { return existing(state) }}
+	parts := machineParts()
+	for _, part := range []machinePart{parts[len(parts)-1], saved} {
+		t.Run(part.name, func(t *testing.T) {
+			wantNoMachine(t)
+			op, err := platform.client.BeginCreateTemplate(t.Context(), onMini("interrupted", client.TemplateStep{Run: ptr("echo made >/etc/made")}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			part.await(t)
+			kill(t, instance.Host)
+			eventually(t, 2*callDeadline, "the build has ended", func() bool {
+				now, err := platform.client.GetOperation(t.Context(), op.Id, 0)
+				if err == nil {
+					op = now
+				}
+				return op.Status != gen.OperationStatusRunning
+			})
+			t.Logf("the build has %s, %+v", op.Status, op.Error)
+			if op.Status == gen.OperationStatusFailed && (op.Error == nil || op.Error.Code == "") {
+				t.Errorf("it doesn't say why: %+v", op)
+			}
+			if err := platform.client.DeleteTemplate(t.Context(), op.Template.Id); err != nil {
+				t.Error(err)
+			}
+			wantNoMachine(t)
+			if left := existing(filepath.Join(platform.instance.Volume(), "templates", "*.new")); len(left) > 0 {
+				t.Errorf("what was begun is left: %q", left)
+			}
+			wantReady(t, buildTemplate(t, onMini("again", client.TemplateStep{Run: ptr("echo made >/etc/made")})))
+		})
+	}
+}
+
+// existing are the paths that patterns match; one that ends with a slash matches directories only.
+func existing(patterns ...string) (all []string) {
+	for _, p := range patterns {
+		paths, _ := filepath.Glob(p) // they have no mistake
+		all = append(all, paths...)
+	}
+	return all
+}
+
+// testFirecrackersJail looks at a machine's process from outside.
+func testFirecrackersJail(t *testing.T) {
+	s := create(t, "mini")
+	p := vmm(t, s)
+	if !strings.Contains(commandLine(p), "firecracker") {
+		t.Errorf("the machine's process is %s", commandLine(p))
+	}
+	for field, want := range map[string]string{
+		"NoNewPrivs": "1", "Seccomp": "2", "Groups": "", "CapInh": "0000000000000000", "CapPrm": "0000000000000000", "CapEff": "0000000000000000",
+		"CapAmb": "0000000000000000",
+	} {
+		if got := status(p, field); got != want {
+			t.Errorf("its %s is %q, want %q", field, got, want)
+		}
+	}
+}
+
+// testKilledHost kills spaced-host in the middle of a session: machine and output are what they were.
+func testKilledHost(t *testing.T) {
+	s := create(t, "mini")
+	machine, killed := vmm(t, s), false
+	follow(t, session(t, s, client.SessionCreate{Shell: ptr(counting)}), func(e client.Event) {
+		if e.Offset > 500 && !killed {
+			killed = true
+			kill(t, instance.Host)
+		}
+	}).want(t, 0, counted(), "")
+	if again := vmm(t, s); !killed || again != machine {
+		t.Errorf("killed: %v; the machine's process was %d and is %d", killed, machine, again)
+	}
+}
+
+// testKilledMachine: it's lost, said so, and what it held is free; what is on its disk isn't lost.
+func testKilledMachine(t *testing.T) {
+	s := create(t, "mini")
+	runIn(t, s, client.SessionCreate{Shell: ptr("echo kept >note; sync")}).want(t, 0, "", "")
+	label := home(t, s)
+	if err := syscall.Kill(vmm(t, s), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, callDeadline, "the sandbox is lost", func() bool {
+		got, err := platform.client.GetSandbox(t.Context(), s.Id)
+		return err == nil && got.State == "lost" && got.Error != nil && got.Error.Code == "execution_lost"
+	})
+	eventually(t, callDeadline, "what the machine held is free", func() bool { return len(held(label)) == 0 })
+	_, err := platform.client.CreateSession(t.Context(), s.Id, client.SessionCreate{Argv: argv("true")})
+	wantCode(t, err, "execution_lost")
+	if _, code := space(t, "sandbox", "start", s.Id); code != 0 {
+		t.Fatalf("start from the disk: exit %d", code)
+	}
+	runIn(t, s, client.SessionCreate{Argv: argv("cat", "note")}).want(t, 0, "kept\n", "")
+}
