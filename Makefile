@@ -71,11 +71,10 @@ e2e: build jq fuzzer ## tests of the whole platform
 redteam: build ## attacks on a whole platform
 	$(GO) test -tags e2e -count=1 -timeout 10m ./redteam/
 
-test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, all e2e tests with and without a pool, and the qemu driver with KVM
+test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, and all e2e tests with and without a pool
 	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/
-	@$(MAKE) --no-print-directory test-kvm
 
 fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -123,6 +124,8 @@ func check(t *testing.T, x api.Exchange, call func(context.Context, *api.Client,
 		t.Errorf("%s %s: %v", x.Method, x.Path, err)
 	case x.Status/100 != 2 && (!errors.As(err, &fault) || fault.Status != x.Status || fault.Message == "" || fault.Message[0] == '{'):
 		t.Errorf("%s %s with %d: %v", x.Method, x.Path, x.Status, err)
+	case bytes.Contains(x.Answer, []byte("No space left")) && !errors.Is(err, syscall.ENOSPC):
+		t.Errorf("%s %s without room: %v", x.Method, x.Path, err)
 	}
 	if n := len(*heard); n != 1 || (*heard)[0].Status != x.Status {
 		t.Errorf("%s %s: the trace has %d exchanges", x.Method, x.Path, n)
