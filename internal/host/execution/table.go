@@ -47,6 +47,8 @@ type Order struct {
 	Template string
 	Size     rootfs.Size
 	DiskOf   string // an execution of the same sandbox that has ended: the machine boots from a copy of its disk; "" for none
+	// Admit is asked before the execution is begun: until it has answered, no report lacks what it allows. nil: it's allowed.
+	Admit func() error
 }
 
 // Report is what the node observes of an execution.
@@ -155,6 +157,11 @@ func (t *Table) enter(o Order, cause telemetry.Cause) (*execution, error) {
 		return nil, errRemoved(o.Route)
 	case len(t.execs) >= maxExecutions:
 		return nil, space.Errorf(space.CodeCapacity, "the node has %d executions, which is its limit", maxExecutions)
+	}
+	if o.Admit != nil {
+		if err := o.Admit(); err != nil {
+			return nil, err
+		}
 	}
 	r := record{Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, State: space.ExecutionPending, Since: time.Now()}
 	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -46,6 +47,8 @@ type Host struct {
 	Ends       Ends
 	Facts      *controlv1.NodeFacts
 	Changes    *Changes // notified when a report changes
+
+	life atomic.Uint64 // of the manager that listens, or the last one that did
 }
 
 // Ends are how sessions ended, each until the control plane has it.
@@ -84,11 +87,27 @@ func (h *Host) EnsureExecution(ctx context.Context, req *connect.Request[hostv1.
 	if err != nil {
 		return nil, peer.ToConnect(err)
 	}
-	r, err := h.Executions.Ensure(ctx, execution.Order{Route: route, Template: o.GetTemplate(), Size: size(o.GetShape()), DiskOf: o.GetDiskOf()})
+	r, err := h.Executions.Ensure(ctx, execution.Order{
+		Route: route, Template: o.GetTemplate(), Size: size(o.GetShape()), DiskOf: o.GetDiskOf(), Admit: func() error { return h.admit(req.Msg.GetLife()) },
+	})
 	if err != nil {
 		return nil, peer.ToConnect(err)
 	}
 	return connect.NewResponse(&hostv1.EnsureExecutionResponse{Report: executionReport(r)}), nil
+}
+
+// admit refuses what a manager has asked for whose successor has been told what there is.
+func (h *Host) admit(life uint64) error {
+	if now := h.life.Load(); life < now {
+		return space.Errorf(space.CodeConflict, "life %d of the node's manager has asked for it, and it's at life %d", life, now)
+	}
+	return nil
+}
+
+// listen notes which life of the manager is to be told what there is.
+func (h *Host) listen(life uint64) {
+	for now := h.life.Load(); life > now && !h.life.CompareAndSwap(now, life); now = h.life.Load() {
+	}
 }
 
 // RemoveExecution removes an execution to its last trace.
@@ -119,7 +138,8 @@ func (h *Host) StopExecution(ctx context.Context, req *connect.Request[hostv1.St
 const usageInterval = 5 * time.Second
 
 // Watch sends the whole status now, after each change, and now and then for the figures' sake.
-func (h *Host) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest], stream *connect.ServerStream[hostv1.WatchResponse]) error {
+func (h *Host) Watch(ctx context.Context, req *connect.Request[hostv1.WatchRequest], stream *connect.ServerStream[hostv1.WatchResponse]) error {
+	h.listen(req.Msg.GetLife())
 	figures := time.NewTicker(usageInterval)
 	defer figures.Stop()
 	for {

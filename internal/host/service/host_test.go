@@ -92,6 +92,12 @@ type executions struct{ *rig }
 func (e executions) Ensure(_ context.Context, o execution.Order) (execution.Report, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if o.Admit != nil {
+		if err := o.Admit(); err != nil {
+			return execution.Report{}, err
+		}
+	}
+	o.Admit = nil // functions can't be compared
 	e.orders = append(e.orders, o)
 	return execution.Report{Route: o.Route, State: space.ExecutionRunning, Since: time.Unix(1, 0)}, e.err
 }
@@ -299,6 +305,38 @@ func TestWatchTellsTheWholeStatusAfterEachChange(t *testing.T) {
 	}
 	if stream.Err() != nil {
 		t.Errorf("the stream ended with %v", stream.Err())
+	}
+}
+
+// TestAnEarlierLifeBeginsNothing: once a life of the manager has been told what there is, nothing comes to be that an earlier one has asked for.
+func TestAnEarlierLifeBeginsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ensure := func(life uint64) error {
+		_, err := r.host.EnsureExecution(t.Context(), connect.NewRequest(&hostv1.EnsureExecutionRequest{Life: life, Order: &controlv1.EnsureExecution{
+			Route: peer.RouteMessage(route()), Template: space.NewID(space.PrefixTemplate),
+		}}))
+		return err
+	}
+	if err := ensure(1); err != nil {
+		t.Fatalf("before anybody listens: %v", err)
+	}
+	for _, life := range []uint64{2, 1} { // that of 1 is late
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		stream, err := r.host.Watch(ctx, connect.NewRequest(&hostv1.WatchRequest{Life: life}))
+		if err != nil || !stream.Receive() {
+			t.Fatal(err, stream.Err())
+		}
+		defer stream.Close()
+	}
+	if err := ensure(1); code(err) != space.CodeConflict {
+		t.Errorf("an earlier life: %v, want a conflict", err)
+	}
+	for _, life := range []uint64{2, 3} {
+		if err := ensure(life); err != nil {
+			t.Errorf("life %d: %v", life, err)
+		}
 	}
 }
 

@@ -6,12 +6,15 @@
 // A record has two halves with one writer each. Wanted comes from the control plane's orders. State comes from the host: from its
 // Watch alone, which is an ordered stream of complete statements, so that no two sources can disagree about what is newer. (The one
 // addition: an EnsureExecution that the host refuses for good is a failed execution, even if the host keeps nothing of it.) Records are
-// written to disk before anything is done or said because of them.
+// written to disk before anything is done or said because of them. The exception is an execution that is wanted and has come to nothing yet.
 //
 // # After a crash
 //
-// Nothing else is needed after a crash than the records: an order is on disk before it is begun, every call on the host can be
-// repeated, and every worker starts by asking what its record still lacks. Until the host's first Watch message the report says that
+// Nothing else is needed after a crash than the records: an order to stop or to remove is on disk before it is begun, every call on the host can be
+// repeated, and every worker starts by asking what its record still lacks. An order to make an execution is on no disk here, so that no machine
+// waits for one. What the host has begun of it is in its Watch, from which it's taken in; what it hasn't begun is missing in the next report, and
+// ordered again. In between there's nothing: each life of the manager has a number, and when a later one has begun to listen, the host refuses
+// what an earlier one asked for and it hasn't begun. Until the host's first Watch message the report says that
 // it's incomplete, so that the control plane draws no conclusion from what is missing in it.
 //
 // # Never twice

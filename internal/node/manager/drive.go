@@ -110,7 +110,7 @@ func (m *Manager) ensure(ctx context.Context, r record) error {
 		return err
 	}
 	err := limited(ctx, m.ensures, ensureTimeout, func(ctx context.Context) error {
-		_, err := m.host.EnsureExecution(ctx, connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order}))
+		_, err := m.host.EnsureExecution(ctx, connect.NewRequest(&hostv1.EnsureExecutionRequest{Order: order, Life: m.table.store.life}))
 		return err
 	})
 	if refusal := refused(err); refusal != nil && ctx.Err() == nil {

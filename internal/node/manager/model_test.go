@@ -29,6 +29,7 @@ type world struct {
 	host    map[string]space.ExecutionState
 	made    map[string]int
 	calls   []string // EnsureExecution under way on the host, which outlives its caller
+	late    []string // those of earlier lives
 	watched []*hostv1.WatchResponse
 	answers []modelAnswer // of calls, in their order
 }
@@ -166,8 +167,9 @@ func (w *world) halt(id string) {
 
 // Ensure has the host finish a call, whoever still waits for it.
 func (w *world) Ensure(*rapid.T) {
-	id := w.pick("ensure", slices.Clone(w.calls))
+	id := w.pick("ensure", slices.Concat(w.calls, w.late))
 	w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
+	w.late = slices.DeleteFunc(w.late, func(c string) bool { return c == id })
 	if w.host[id] == "" {
 		w.host[id] = space.ExecutionRunning
 		w.made[id]++
@@ -196,10 +198,11 @@ func (w *world) Forget(*rapid.T) {
 		}
 	}
 	delete(w.host, w.pick("forget", ids))
-	w.calls = nil
+	w.calls, w.late = nil, nil
 }
 
 func (w *world) Show(*rapid.T) {
+	w.late = nil // the host refuses them from when the manager listens
 	m := &hostv1.WatchResponse{}
 	for id, s := range w.host {
 		m.Executions = append(m.Executions, &controlv1.ExecutionReport{Route: peer.RouteMessage(w.routes[id]), State: string(s)})
@@ -220,6 +223,7 @@ func (w *world) Watch(*rapid.T) {
 func (w *world) Crash(*rapid.T) {
 	w.must(w.store.close())
 	w.watched, w.answers = nil, nil
+	w.late, w.calls = append(w.late, w.calls...), nil
 	w.open()
 }
 

@@ -35,7 +35,7 @@ func TestOrdersReachTheHostWhole(t *testing.T) {
 		Defaults: &controlv1.Defaults{Env: map[string]string{"A": "b", "C": "d"}}, StartCommand: "serve", ReadyCheck: "probe",
 	}
 	build.ProtoReflect().SetUnknown(unknownField)
-	// The manager dies between taking the orders and following them.
+	// The manager dies between taking the orders and following them. That to make an execution comes again, since the next report lacks it.
 	r.cutHost()
 	r.control.send(&controlv1.Order{Order: &controlv1.Order_EnsureExecution{EnsureExecution: run}}, &controlv1.Order{Order: &controlv1.Order_EnsureTemplate{EnsureTemplate: build}})
 	r.control.until(t, "both orders in a report", func() bool {
@@ -44,6 +44,10 @@ func TestOrdersReachTheHostWhole(t *testing.T) {
 	r.stop()
 	r.serveHost(t)
 	r.start(t)
+	r.control.Lock()
+	r.control.run[e.Execution] = run
+	r.control.ring()
+	r.control.Unlock()
 	r.host.until(t, "both orders at the host", func() bool { return r.host.orders[e.Execution] != nil && r.host.templated[tpl] != nil })
 	if got := r.host.orders[e.Execution]; !proto.Equal(got, run) {
 		t.Errorf("the host got %v, want %v", got, run)

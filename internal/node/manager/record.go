@@ -34,6 +34,11 @@ type record struct {
 	Since time.Time            `json:"since"`           // when State was entered
 }
 
+// passing says that a record needn't outlive this process: the execution is wanted and hasn't come to anything. See the package comment.
+func (r record) passing() bool {
+	return r.Wanted == wantRunning && r.State == space.ExecutionPending
+}
+
 // problem is a space.Error on disk.
 type problem struct {
 	Code    space.Code `json:"code"`

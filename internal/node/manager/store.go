@@ -19,19 +19,31 @@ const lockTimeout = 5 * time.Second
 var (
 	bucketExecutions = []byte("executions") // execution id → record
 	bucketTemplates  = []byte("templates")  // template id → templateOrder
+	bucketLives      = []byte("lives")      // its sequence is the number of the newest
 )
 
 var commits = telemetry.NewCounter("space_node_record_commits_total", "Transactions with the node's records.").WithLabelValues()
 
 // store keeps the records in one file. A write is on disk when it returns.
-type store struct{ db *bbolt.DB }
+type store struct {
+	db   *bbolt.DB
+	life uint64 // counts the processes that opened the file
+}
 
 func openStore(path string) (*store, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("open runtime records %s: %w", path, err)
 	}
+	s := &store{db: db}
 	err = db.Update(func(tx *bbolt.Tx) error {
+		lives, err := tx.CreateBucketIfNotExists(bucketLives)
+		if err != nil {
+			return err
+		}
+		if s.life, err = lives.NextSequence(); err != nil {
+			return err
+		}
 		for _, b := range [][]byte{bucketExecutions, bucketTemplates} {
 			if _, err := tx.CreateBucketIfNotExists(b); err != nil {
 				return err
@@ -43,7 +55,7 @@ func openStore(path string) (*store, error) {
 		db.Close()
 		return nil, fmt.Errorf("open runtime records %s: %w", path, err)
 	}
-	return &store{db: db}, nil
+	return s, nil
 }
 
 func (s *store) close() error { return s.db.Close() }
@@ -102,10 +114,17 @@ func (c change) with(o change) change {
 	return out
 }
 
+// lasting is the part of the change that must outlive the process.
+func (c change) lasting() change {
+	out := change{records: maps.Clone(c.records), orders: withoutSecrets(c.orders)}
+	maps.DeleteFunc(out.records, func(_ string, r *record) bool { return r != nil && r.passing() })
+	return out
+}
+
 func (c change) empty() bool { return len(c.records) == 0 && len(c.orders) == 0 }
 
 func (s *store) write(c change) error {
-	if c.empty() {
+	if c = c.lasting(); c.empty() {
 		return nil
 	}
 	commits.Inc()
@@ -113,7 +132,7 @@ func (s *store) write(c change) error {
 		if err := writeAll(tx.Bucket(bucketExecutions), c.records); err != nil {
 			return err
 		}
-		return writeAll(tx.Bucket(bucketTemplates), withoutSecrets(c.orders))
+		return writeAll(tx.Bucket(bucketTemplates), c.orders)
 	})
 	if err != nil {
 		return fmt.Errorf("write runtime records: %w", err)

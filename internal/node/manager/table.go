@@ -18,7 +18,8 @@ const (
 	maxSandboxStreams = 128  // of a kind, of one sandbox
 )
 
-// table is the runtime records in memory, and all decisions about them. Each change is on disk before it can be seen here.
+// table is the runtime records in memory, and all decisions about them. Each change is on disk before it can be seen here, but for what needn't
+// outlive the process (see record.passing).
 type table struct {
 	store *store
 	node  string

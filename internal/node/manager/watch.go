@@ -31,7 +31,7 @@ func (m *Manager) watch(ctx context.Context) {
 func (m *Manager) listen(ctx context.Context, b *backoff) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := m.host.Watch(ctx, connect.NewRequest(&hostv1.WatchRequest{}))
+	stream, err := m.host.Watch(ctx, connect.NewRequest(&hostv1.WatchRequest{Life: m.table.store.life}))
 	if err != nil {
 		return fmt.Errorf("watch the host: %w", peer.FromConnect(err))
 	}

@@ -28,6 +28,7 @@ const (
 type EnsureExecutionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *v1.EnsureExecution    `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	Life          uint64                 `protobuf:"varint,2,opt,name=life,proto3" json:"life,omitempty"` // of the manager that calls; refused once a later one watches
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,6 +68,13 @@ func (x *EnsureExecutionRequest) GetOrder() *v1.EnsureExecution {
 		return x.Order
 	}
 	return nil
+}
+
+func (x *EnsureExecutionRequest) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
 }
 
 type EnsureExecutionResponse struct {
@@ -523,6 +531,7 @@ func (*AcknowledgeLogsResponse) Descriptor() ([]byte, []int) {
 
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Life          uint64                 `protobuf:"varint,1,opt,name=life,proto3" json:"life,omitempty"` // of the manager, greater than those before it. What an earlier one has asked for and isn't shown now, is never begun
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -555,6 +564,13 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
 	return file_host_v1_host_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *WatchRequest) GetLife() uint64 {
+	if x != nil {
+		return x.Life
+	}
+	return 0
 }
 
 type WatchResponse struct {
@@ -629,9 +645,10 @@ var File_host_v1_host_proto protoreflect.FileDescriptor
 
 const file_host_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x12host/v1/host.proto\x12\rspace.host.v1\x1a\x18control/v1/control.proto\x1a\x14route/v1/route.proto\"Q\n" +
+	"\x12host/v1/host.proto\x12\rspace.host.v1\x1a\x18control/v1/control.proto\x1a\x14route/v1/route.proto\"e\n" +
 	"\x16EnsureExecutionRequest\x127\n" +
-	"\x05order\x18\x01 \x01(\v2!.space.control.v1.EnsureExecutionR\x05order\"T\n" +
+	"\x05order\x18\x01 \x01(\v2!.space.control.v1.EnsureExecutionR\x05order\x12\x12\n" +
+	"\x04life\x18\x02 \x01(\x04R\x04life\"T\n" +
 	"\x17EnsureExecutionResponse\x129\n" +
 	"\x06report\x18\x01 \x01(\v2!.space.control.v1.ExecutionReportR\x06report\"E\n" +
 	"\x16RemoveExecutionRequest\x12+\n" +
@@ -652,8 +669,9 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\rReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x19\n" +
-	"\x17AcknowledgeLogsResponse\"\x0e\n" +
-	"\fWatchRequest\"\x86\x02\n" +
+	"\x17AcknowledgeLogsResponse\"\"\n" +
+	"\fWatchRequest\x12\x12\n" +
+	"\x04life\x18\x01 \x01(\x04R\x04life\"\x86\x02\n" +
 	"\rWatchResponse\x12A\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2!.space.control.v1.ExecutionReportR\n" +
