@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -31,7 +32,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return fmt.Errorf("migrate the database: %w", err)
 	}
-	conns := stdlib.OpenDBFromPool(pool)
+	conns := stdlib.OpenDB(*patient(pool))
 	defer conns.Close()
 	p, err := goose.NewProvider(goose.DialectPostgres, conns, files, goose.WithSessionLocker(locker))
 	if err != nil {
@@ -41,4 +42,13 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("migrate the database: %w", err)
 	}
 	return nil
+}
+
+// patient is how migrations connect: as the pool does, but a statement may take as long as all of them, since a large table is rewritten or indexed
+// in one; and it's planned as for any large table.
+func patient(pool *pgxpool.Pool) *pgx.ConnConfig {
+	cfg := pool.Config().ConnConfig
+	cfg.RuntimeParams["statement_timeout"] = fmt.Sprint(migrateTimeout.Milliseconds())
+	delete(cfg.RuntimeParams, "enable_seqscan")
+	return cfg
 }

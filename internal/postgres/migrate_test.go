@@ -4,6 +4,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/space-platform/space/internal/pgtest"
 	"github.com/space-platform/space/internal/postgres"
 )
@@ -33,5 +35,35 @@ func TestMigrateFromSeveralProcesses(t *testing.T) {
 	defer pool.Close()
 	if _, err := postgres.New(pool).EnsureProject(t.Context(), "default", "default"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestMigrationsMayTakeLonger has a statement of a migration take longer than one of a request may: a large table isn't changed in that time.
+func TestMigrationsMayTakeLonger(t *testing.T) {
+	usual, err := postgres.Open(t.Context(), pgtest.Empty(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer usual.Close()
+	cfg := usual.Config()
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "500"
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for _, statement := range []string{
+		"CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.6); END'",
+		"CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE VIEW') EXECUTE FUNCTION slow()",
+	} {
+		if _, err := pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := pool.Exec(t.Context(), "CREATE VIEW v AS SELECT 1"); err == nil {
+		t.Fatal("the statement isn't slow")
+	}
+	if err := postgres.Migrate(t.Context(), pool); err != nil {
+		t.Error(err)
 	}
 }
