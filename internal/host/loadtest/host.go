@@ -19,6 +19,7 @@ import (
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/service"
+	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -64,16 +65,21 @@ func (h *Host) open(ctx context.Context, i instance.Instance, d vmm.Driver, vers
 	if h.uploads, err = upload.Open(dir("uploads")); err != nil {
 		return err
 	}
+	ends, err := session.OpenEnds(dir("session-ends"), changes.Notify)
+	if err != nil {
+		return err
+	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: dir("executions"), Sandboxes: dir("sandboxes"), Node: i.Node(), Driver: d, Enclosures: enclosures{i.EnclosuresDir()}, UIDs: uids.New(i.VMUIDs()),
 		Templates: templates, Most: rootfs.Size{VCPUs: cpus, MemoryBytes: memoryBytes, DiskBytes: memoryBytes}, Memory: meminfo.Read, Clone: clone,
 		Room: func() error { return nil }, DiskUsage: func(context.Context, string) (int64, error) { return 0, nil }, Changed: changes.Notify,
+		Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
 	}
 	h.service = &service.Host{
-		Node: i.Node(), Executions: h.executions, Templates: templates, Uploads: h.uploads, Changes: changes,
+		Node: i.Node(), Executions: h.executions, Templates: templates, Uploads: h.uploads, Ends: ends, Changes: changes,
 		Facts: &controlv1.NodeFacts{Driver: d.Name(), Acceleration: d.Capabilities().Acceleration, Cpus: cpus, MemoryBytes: memoryBytes, Version: version},
 	}
 	return nil
