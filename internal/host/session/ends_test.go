@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
 func openEnds(t *testing.T, dir string, changed func()) *Ends {
@@ -67,6 +69,34 @@ func TestEndsAreToldUntilAcknowledged(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// TestEndOfWhichTheGuestHeardNothingIsTold has a machine that is lost between a session's exit and the guest's forgetting it, and once more the life
+// of the daemon.
+func TestEndOfWhichTheGuestHeardNothingIsTold(t *testing.T) {
+	dir, at := t.TempDir(), timestamppb.New(time.Unix(7, 0))
+	ends := openEnds(t, t.TempDir(), func() {})
+	set := openSet(t, dir, Limits{Ends: ends})
+	ses, err := reserve(dir, space.NewID(space.PrefixSession), &sessionv1.Spec{Argv: []string{"x"}}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ses.log(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ses.setExit(&sessionv1.Exit{Code: 7, At: at}); err != nil {
+		t.Fatal(err)
+	}
+	set.sessions[ses.id] = ses
+	set.End(space.Errorf(space.CodeExecutionLost, "it's gone"))
+	set.Close()
+	again := openEnds(t, t.TempDir(), func() {})
+	openSet(t, dir, Limits{Ends: again})
+	for life, e := range []*Ends{ends, again} {
+		if all := e.Untold(); len(all) != 1 || all[0].GetExit().GetCode() != 7 || all[0].GetLost() != nil || !proto.Equal(all[0].GetAt(), at) {
+			t.Errorf("life %d tells %v", life+1, all)
+		}
 	}
 }
 

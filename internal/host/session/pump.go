@@ -49,14 +49,17 @@ func (s *Set) pump(ses *Session) {
 	}
 }
 
-// giveUp loses one session alone.
+// giveUp loses one session alone. One that has ended already has its end; if the guest wasn't told to forget it, nobody was told of that either.
 func (s *Set) giveUp(ses *Session, why *space.Error) {
+	untold := ses.needsGuest()
 	lost, err := ses.lose(why)
 	if err != nil {
 		s.log.Warn("can't write down that a session is lost", "session", ses.id, "err", err)
 	}
-	if lost {
+	if untold {
 		s.limits.Ends.add(ses)
+	}
+	if lost {
 		s.retention.add(ses)
 	}
 }

@@ -94,7 +94,11 @@ func open(dir string, limits Limits, retention *retention, log *slog.Logger) (s 
 	for _, ses := range s.sessions {
 		switch {
 		case s.lost != nil: // and a power loss took how it ended
-			if lost, _ := ses.lose(endUnknown(s.lost)); lost {
+			untold := ses.needsGuest()
+			if _, err := ses.lose(endUnknown(s.lost)); err != nil {
+				log.Warn("can't write down that a session is lost", "session", ses.id, "err", err)
+			}
+			if untold {
 				limits.Ends.add(ses)
 			}
 		case ses.needsGuest():
