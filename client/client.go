@@ -63,10 +63,14 @@ func New(address, key string, options ...Option) (*Client, error) {
 	return c, nil
 }
 
+// idleConns are the connections to one platform that are kept for the next requests: who has many goroutines make requests needn't connect for each.
+const idleConns = 64
+
 // defaultHTTPClient follows no redirects: our servers send none, and a key must not travel to wherever one points.
 func defaultHTTPClient() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.ResponseHeaderTimeout = headerTimeout
+	t.MaxIdleConnsPerHost = idleConns
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
