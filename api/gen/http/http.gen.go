@@ -1126,7 +1126,7 @@ type Session struct {
 	// Cwd Absent: the template's, or the user's home.
 	Cwd *string `json:"cwd,omitempty"`
 
-	// EndedAt By the node's clock.
+	// EndedAt By the guest's clock, which the sandbox may set; of a lost one by the node's.
 	EndedAt *time.Time `json:"ended_at,omitempty"`
 
 	// Error Why the program couldn't be started, or why the session was lost.

@@ -32,14 +32,14 @@ type Session struct {
 // SessionEnd is how a session ended: by itself with a code, by a signal, without a start (then Error says why), or nobody knows.
 type SessionEnd struct {
 	Session     string
-	At          time.Time
-	Code        *int32 // nil with a signal, and of a lost one
-	Signal      string // SIGKILL
-	Error       string // why it couldn't be started, or was lost
-	TimedOut    bool   // its time was over, and it was killed for that
-	Stopped     bool   // it ended while its sandbox was being stopped
-	Lost        bool   // its machine is gone, and how it would have ended isn't known
-	OutputBytes int64  // length of its log
+	At          time.Time // by the guest's clock; of a lost one by the node's
+	Code        *int32    // nil with a signal, and of a lost one
+	Signal      string    // SIGKILL
+	Error       string    // why it couldn't be started, or was lost
+	TimedOut    bool      // its time was over, and it was killed for that
+	Stopped     bool      // it ended while its sandbox was being stopped
+	Lost        bool      // its machine is gone, and how it would have ended isn't known
+	OutputBytes int64     // length of its log
 }
 
 // TokenHash is the SHA-256 of an attachment token or a sandbox token.
