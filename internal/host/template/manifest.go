@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -75,10 +77,19 @@ type fileInfo struct {
 type base struct {
 	dir    string
 	m      manifest
-	digest string       // of the manifest
+	digest string // of the manifest
+	seen   map[string]inode
 	use    sync.RWMutex // held for reading by those who load from it
 	sealed *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
 	unfit  bool         // the driver has refused it. The store's mu guards it
+}
+
+// inode tells a file's content from another one, or a later one: nothing changes it in a directory that is read-only, and whoever does
+// nevertheless changes its time.
+type inode struct {
+	device, number uint64
+	bytes          int64
+	changed        unix.Timespec
 }
 
 func (b *base) file(name string) string { return filepath.Join(b.dir, name) }
@@ -99,12 +110,43 @@ func readBase(dir string) (*base, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
+	if err := b.remember(); err != nil {
+		return nil, err
+	}
 	sum := sha256.Sum256(text)
 	b.digest = "sha256:" + hex.EncodeToString(sum[:])
 	return b, nil
 }
 
-// check checks that the files are there whole, by their lengths: somebody may have changed them under the daemon.
+// remember notes which files were read, for check.
+func (b *base) remember() error {
+	seen := map[string]inode{}
+	for _, name := range []string{diskName, memoryName, stateName} {
+		var err error
+		if seen[name], err = b.inode(name); err != nil {
+			return err
+		}
+	}
+	b.seen = seen
+	return nil
+}
+
+// verify compares what a machine's memory and devices are loaded from with the manifest: a snapshot whose files were exchanged would load, and its
+// machine do anything. Their data is read whole, some 40 MiB. A disk's damage shows in its file system; reading all of it takes seconds.
+func (b *base) verify() error {
+	for _, name := range []string{stateName, memoryName} {
+		got, err := digest(b.file(name))
+		if err != nil {
+			return err
+		}
+		if want := b.m.Files[name].SHA256; got != want {
+			return fmt.Errorf("%s has the digest %s, the manifest says %s", name, got, want)
+		}
+	}
+	return nil
+}
+
+// check checks that the files are there whole and are those that were read: somebody may have changed them under the daemon.
 func (b *base) check() error {
 	if _, err := os.Stat(b.file(manifestName)); err != nil {
 		return err
@@ -118,12 +160,23 @@ func (b *base) check() error {
 }
 
 func (b *base) checkFile(name string) error {
-	info, err := os.Stat(b.file(name))
+	now, err := b.inode(name)
 	if err != nil {
 		return err
 	}
-	if want := b.m.Files[name].Bytes; info.Size() != want {
-		return fmt.Errorf("%s has %d bytes, the manifest says %d", name, info.Size(), want)
+	if want := b.m.Files[name].Bytes; now.bytes != want {
+		return fmt.Errorf("%s has %d bytes, the manifest says %d", name, now.bytes, want)
+	}
+	if was, ok := b.seen[name]; ok && now != was {
+		return fmt.Errorf("%s was changed or exchanged", name)
 	}
 	return nil
+}
+
+func (b *base) inode(name string) (inode, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(b.file(name), &st); err != nil {
+		return inode{}, fmt.Errorf("look at %s: %w", b.file(name), err)
+	}
+	return inode{device: uint64(st.Dev), number: st.Ino, bytes: st.Size, changed: st.Ctim}, nil
 }

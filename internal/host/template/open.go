@@ -78,6 +78,10 @@ func (s *Store) read(dir string) (*base, error) {
 		slog.Info("removing a template", "dir", dir, "why", err)
 		return nil, s.cfg.Volume.Delete(dir)
 	}
+	if err := b.verify(); err != nil {
+		slog.Error("a snapshot is damaged; it's made anew", "dir", dir, "err", err)
+		b.unfit = true
+	}
 	return b, nil
 }
 
@@ -115,7 +119,7 @@ func (s *Store) addOwn(b *base) error {
 // addSecondary adds a snapshot of another shape, which is removed if it can't be loaded: it comes back when it's needed.
 func (s *Store) addSecondary(b *base) error {
 	e, ok := s.templates[b.m.Template]
-	if !ok || !s.current(b) || b.m.Made.Before(e.base.m.Made) {
+	if !ok || b.unfit || !s.current(b) || b.m.Made.Before(e.base.m.Made) {
 		return s.cfg.Volume.Delete(b.dir)
 	}
 	e.shapes[b.m.Size] = &shape{base: b, used: b.m.Made}
@@ -124,13 +128,13 @@ func (s *Store) addSecondary(b *base) error {
 
 // adopt gets a template ready that was read: by sharing its memory, or by making it anew.
 func (s *Store) adopt(e *entry) {
-	if s.current(e.base) {
+	if s.current(e.base) && !e.base.unfit {
 		for _, b := range e.snapshots() {
 			s.share(b)
 		}
 		return
 	}
-	slog.Info("a template is made anew: its recipe, kernel, guest or driver have changed", "template", e.Template)
+	slog.Info("a template is made anew: it's damaged, or its recipe, kernel, guest or driver have changed", "template", e.Template)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.renew(e)

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"bytes"
 	"os"
 	"testing"
 
@@ -44,6 +45,8 @@ func TestFilesThatChangeUnderTheDaemon(t *testing.T) {
 		"no memory":      func(b *base) error { return os.Remove(b.file(memoryName)) },
 		"a shorter disk": func(b *base) error { return os.Truncate(b.file(diskName), 1) },
 		"a longer state": func(b *base) error { return os.Truncate(b.file(stateName), 100) },
+		"another state":  func(b *base) error { return exchange(b.file(stateName)) },
+		"other memory":   func(b *base) error { return exchange(b.file(memoryName)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, id := newRig(t), space.NewID(space.PrefixTemplate)
@@ -65,6 +68,41 @@ func TestFilesThatChangeUnderTheDaemon(t *testing.T) {
 			if _, _, err := s.SnapshotFor(id, other); space.CodeOf(err) != space.CodeTemplateNotReady {
 				t.Fatalf("got %v", err)
 			}
+			if failed := r.await(s, Failed); failed.Err == nil || r.boots != 1 { // nothing boots here
+				t.Errorf("got %+v after %d boots", failed, r.boots)
+			}
+		})
+	}
+}
+
+// exchange replaces a file by another one of its length.
+func exchange(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", bytes.Repeat([]byte{'x'}, int(info.Size())), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// TestFilesThatChangeWithoutTheDaemon: what was exchanged while nobody looked isn't loaded; the template is made anew from its disk.
+func TestFilesThatChangeWithoutTheDaemon(t *testing.T) {
+	for _, name := range []string{stateName, memoryName} {
+		t.Run(name, func(t *testing.T) {
+			r, id := newRig(t), space.NewID(space.PrefixTemplate)
+			r.put(mini(id), func(*manifest) {})
+			s := r.open(rootfs.Self())
+			if r.await(s, Ready); r.boots != 0 {
+				t.Fatalf("%d machines booted for a snapshot that is whole", r.boots)
+			}
+			path := s.templates[id].base.file(name)
+			s.Close()
+			if err := exchange(path); err != nil {
+				t.Fatal(err)
+			}
+			s = r.open(rootfs.Self())
 			if failed := r.await(s, Failed); failed.Err == nil || r.boots != 1 { // nothing boots here
 				t.Errorf("got %+v after %d boots", failed, r.boots)
 			}

@@ -42,10 +42,29 @@ func seal(path string) (fileInfo, error) {
 	return fileInfo{Bytes: size, Data: s.data, SHA256: hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
+// digest is what seal returned as a file's SHA256, of what the file holds now.
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return "", err
+	}
+	s := sealer{file: f, keep: true, sum: sha256.New(), buf: make([]byte, readBytes)}
+	if err := s.extents(size); err != nil {
+		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return hex.EncodeToString(s.sum.Sum(nil)), nil
+}
+
 // sealer goes through a file once. Its digest covers each block that isn't zero, with its number, so that it doesn't depend on where the
 // holes are.
 type sealer struct {
 	file *os.File
+	keep bool // leave zero blocks alone
 	sum  hash.Hash
 	data int64
 	buf  []byte
@@ -91,7 +110,7 @@ func (s *sealer) blocks(at int64, b []byte) error {
 var zeroBlock [blockBytes]byte
 
 func (s *sealer) punch(at, n int64) error {
-	if n == 0 {
+	if n == 0 || s.keep {
 		return nil
 	}
 	return unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)

@@ -185,8 +185,12 @@ func (r *rig) put(o Order, change func(*manifest)) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
 			r.t.Fatal(err)
 		}
-		if _, ok := m.Files[name]; !ok {
-			m.Files[name] = fileInfo{Bytes: int64(len(name))}
+		if _, ok := m.Files[name]; ok {
+			continue
+		}
+		var err error
+		if m.Files[name], err = seal(filepath.Join(dir, name)); err != nil {
+			r.t.Fatal(err)
 		}
 	}
 	if err := durable.WriteJSON(filepath.Join(dir, manifestName), m, 0o600); err != nil {
