@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -21,6 +22,7 @@ const maxTogether = 64
 // creation is one sandbox that is to be created, and what became of it.
 type creation struct {
 	ctx       context.Context // of the request, for what asked for it
+	asked     time.Time
 	record    record.NewSandbox
 	fits      func(record.Room) error
 	metadata  []byte
@@ -36,7 +38,7 @@ type creation struct {
 // Sandboxes of one project on one node are created one after the other, since each counts for the next. Those that come at the same time share a
 // transaction, so that not each of them waits for the commits of all before.
 func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits func(record.Room) error) (operation string, err error) {
-	c := &creation{ctx: ctx, record: n, fits: fits, done: make(chan struct{})}
+	c := &creation{ctx: ctx, asked: time.Now(), record: n, fits: fits, done: make(chan struct{})}
 	if c.env, err = s.sealEnv(n.Env, envContext(n.Route.Sandbox)); err != nil {
 		return "", err
 	}
@@ -53,7 +55,7 @@ func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits fun
 
 // createTogether serves creations of one project on one node. What the server refuses for one of them doesn't hit the others: each is tried alone then.
 func (s *Store) createTogether(_ string, all []*creation) {
-	for _, some := range withoutTwins(all) {
+	for _, some := range withoutTwins(stillWanted(all)) {
 		err := s.createInOne(some)
 		if len(some) > 1 && refusesOne(err) {
 			for _, c := range some {
@@ -65,6 +67,21 @@ func (s *Store) createTogether(_ string, all []*creation) {
 			c.finish(err)
 		}
 	}
+}
+
+// stillWanted ends creations whose client has left, or that have waited for their turn as long as a transaction may take: while the database is slow
+// they would keep all that come later, and their requests' places, for many times that.
+func stillWanted(all []*creation) []*creation {
+	return slices.DeleteFunc(all, func(c *creation) bool {
+		err := c.ctx.Err()
+		if err == nil && time.Since(c.asked) > writeTimeout {
+			err = context.DeadlineExceeded
+		}
+		if err != nil {
+			c.finish(err)
+		}
+		return err != nil
+	})
 }
 
 // refusesOne reports whether the server may have refused a statement for what one of many brought. A server that is short of something, or on whose
