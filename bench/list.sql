@@ -24,3 +24,4 @@ FROM listed ON CONFLICT DO NOTHING;
 INSERT INTO operations (id, project, kind, status, sandbox, created_at, ended_at)
 SELECT 'op_' || substr(sandbox, 5), project, 'create_sandbox', 'succeeded', sandbox, at, at FROM listed ON CONFLICT DO NOTHING;
 COMMIT;
+ANALYZE sandboxes, executions, execution_status, operations; -- as the server itself does within a minute
