@@ -23,13 +23,13 @@ import (
 func TestOneRequestInAllLogs(t *testing.T) {
 	box := create(t, "mini")
 	open := session(t, box, client.SessionCreate{Argv: argv("true")})
-	behind := []instance.Role{instance.API, instance.NodeAPI, instance.Manager, instance.Host}
-	onItsWay(t, open.Attachment.Url, open.Attachment.Token, append(behind, instance.Edge))
+	hops := []instance.Role{instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host}
+	onItsWay(t, open.Attachment.Url, open.Attachment.Token, hops)
 	token, err := platform.client.CreateSandboxToken(t.Context(), box.Id, "e2e", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	onItsWay(t, token.Url+"/files/stat?path=/etc/passwd", token.Secret, behind) // the edge logs streams, and what went wrong
+	onItsWay(t, token.Url+"/files/stat?path=/etc/passwd", token.Secret, hops)
 }
 
 // onItsWay makes a request on the data plane and finds it in the logs of roles.
