@@ -87,11 +87,26 @@ func chunks(t *rapid.T, log []byte, from uint64) []*sessionv1.AttachResponse {
 	return append(out, exit(&sessionv1.Exit{Offset: uint64(len(log))}))
 }
 
+// TestHolesOfAnySizeAreRefused: a stream that leaves out a byte is as bad as one that leaves out all.
+func TestHolesOfAnySizeAreRefused(t *testing.T) {
+	for _, hole := range []uint64{1, 2, 1000} {
+		for name, m := range map[string]*sessionv1.AttachResponse{
+			"output": output(stdout, 10+hole, "later"), "gap": gap(10+hole, 20+hole), "exit": exit(&sessionv1.Exit{Offset: 10 + hole}),
+		} {
+			c := cursor{offset: 10, started: true}
+			if e, send, err := c.next(m); err == nil || send || c.offset != 10 {
+				t.Errorf("%s after a hole of %d: %+v, sent %v, at %d", name, hole, e, send, c.offset)
+			}
+		}
+	}
+}
+
 // FuzzResume has any header, and any events after it: the cursor never leaves out, repeats or overflows.
 func FuzzResume(f *testing.F) {
 	f.Add("0", []byte{0, 0, 3})
 	f.Add("17", []byte{0, 10, 9, 1, 19, 4})
 	f.Add("9999999999999999999", []byte{0, 255, 255})
+	f.Add("17", []byte{0, 101, 3, 2, 101, 3}) // a byte is missing
 	f.Add("-1", []byte{})
 	f.Fuzz(func(t *testing.T, header string, script []byte) {
 		c, err := readCursor(lastEventID, []string{header})

@@ -63,6 +63,7 @@ func TestResolveToken(t *testing.T) {
 		{name: "another's", boxes: []record.Sandbox{runs}, bearer: record.Bearer{Sandbox: "sbx_2"}, want: space.CodeForbidden},
 		{name: "another's, expired", boxes: []record.Sandbox{runs}, bearer: record.Bearer{Sandbox: "sbx_2", Expired: true}, want: space.CodeForbidden},
 		{name: "expired", boxes: []record.Sandbox{runs}, bearer: record.Bearer{Sandbox: "sbx_1", Expired: true}, want: space.CodeTokenExpired},
+		{name: "revoked early", boxes: []record.Sandbox{runs}, bearer: record.Bearer{Sandbox: "sbx_1", Revoked: true}, want: space.CodeUnauthenticated},
 		{name: "revoked", boxes: []record.Sandbox{runs}, bearer: record.Bearer{Sandbox: "sbx_1", Revoked: true, Expired: true}, want: space.CodeUnauthenticated},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -227,6 +227,36 @@ func TestAttachedReaderIsNeverOvertaken(t *testing.T) {
 	})
 }
 
+// TestReaderWithOneByteToGoIsWaitedFor: of the oldest segment it lacks the last byte, which is as good as all of it.
+func TestReaderWithOneByteToGoIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, dir)
+		if err := r.Append(t.Context(), Stdout, bytes.Repeat([]byte("x"), smallLimit)); err != nil {
+			t.Fatal(err)
+		}
+		last := r.Start() + smallLimit/segmentsPerRing - 1
+		rd, err := r.Reader(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		appended := make(chan error, 1)
+		go func() {
+			appended <- r.Append(t.Context(), Stdout, bytes.Repeat([]byte("y"), smallLimit/segmentsPerRing))
+		}()
+		synctest.Wait()
+		if r.Start() > last {
+			t.Fatalf("the oldest byte is %d, the reader wants %d", r.Start(), last)
+		}
+		if p, err := rd.Next(t.Context()); err != nil || p.Gap > 0 || p.Offset != last {
+			t.Errorf("it's handed %+v, %v", p, err)
+		}
+		if err := <-appended; err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestDetachLetsTheProcessGoOn(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
