@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup check unit vm-test e2e redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm
+.PHONY: help build demo down purge test test-long setup check unit vm-test e2e redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm mutants
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -69,12 +69,13 @@ e2e: build jq fuzzer ## tests of the whole platform
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 
 redteam: build ## attacks on a whole platform
-	$(GO) test -tags e2e -count=1 -timeout 10m ./redteam/
+	$(GO) test -tags e2e -count=1 -timeout 20m ./redteam/
 
-test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, and all e2e tests with and without a pool
+test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, all e2e tests with and without a pool, mutants
 	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/
+	$(GO) run ./hack/mutants -long
 
 fresh-demo: build
 	@bin/space purge --instance $(TEST_INSTANCE) --yes
@@ -98,3 +99,6 @@ check-generated: tools # committed generated code is what its sources say
 
 generate: tools ## regenerate api/gen and internal/postgres/db
 	hack/generate
+
+mutants: build ## prove that the tests can fail: each fault of a committed list must turn its test red; LONG=1 for those that need a platform, too
+	$(GO) run ./hack/mutants $(if $(LONG),-long)

@@ -89,6 +89,20 @@ func TestFramesSurviveTheWire(t *testing.T) {
 	})
 }
 
+// TestDamagedFramesAreNone flips each bit of a frame: none of them is read as one, and the next frame is.
+func TestDamagedFramesAreNone(t *testing.T) {
+	good := appendFrame(nil, frame{kind: kindData, stream: 1, link: 2, payload: []byte("payload")})
+	next := appendFrame(make([]byte, MaxFrame), frame{kind: kindData, stream: 1, link: 3})
+	for bit := range 8 * len(good) {
+		damaged := bytes.Clone(good)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		f, err := newFrameReader(bytes.NewReader(append(damaged, next...))).next()
+		if err != nil || f.link != 3 {
+			t.Errorf("with bit %d flipped a frame of link %d with %q is read, %v", bit, f.link, f.payload, err)
+		}
+	}
+}
+
 // FuzzSync decodes anything; what it takes can be encoded again and is the same.
 func FuzzSync(f *testing.F) {
 	s := Sync{Execution: "exe_a", Epoch: 1, Adopt: true, Hostname: "h"}

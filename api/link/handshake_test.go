@@ -123,6 +123,34 @@ func TestGuestThatCanNotTakeTheTimeRefuses(t *testing.T) {
 }
 
 // TestNewLinkEndsTheOld is what a daemon that comes back sees: calls of the link before end with a typed error, the new one works.
+// TestFramesOfAnEarlierLinkReachNobody: what a dead daemon had under way when the next one came is nobody's.
+func TestFramesOfAnEarlierLinkReachNobody(t *testing.T) {
+	p := newPort()
+	got := make(chan string, 2)
+	serveGuest(t, p, quiet, func(ctx context.Context, s *Stream) {
+		msg, _ := s.Recv(ctx)
+		got <- string(msg)
+		s.CloseSend()
+	})
+	l := connect(t, p, first)
+	l.conn.Close()
+	<-l.Done()
+	second := connect(t, p, Sync{Execution: "exe_a", Epoch: 1})
+	for _, link := range []uint64{l.Number(), 0, second.Number() + 1} {
+		for _, kind := range []kind{kindOpen, kindData, kindClose, kindReset, kindClock} {
+			if _, err := second.conn.(net.Conn).Write(appendFrame(nil, frame{kind: kind, stream: 1, link: link, payload: []byte("stale")})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := second.Open(testContext(t), []byte("fresh")); err != nil {
+		t.Fatal(err)
+	}
+	if msg := <-got; msg != "fresh" {
+		t.Errorf("the guest was handed %q first, want what the newest link sent", msg)
+	}
+}
+
 func TestNewLinkEndsTheOld(t *testing.T) {
 	p := newPort()
 	ended := make(chan error, 1)

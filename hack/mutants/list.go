@@ -1,0 +1,201 @@
+package main
+
+// kind is what a mutant's test needs.
+type kind string
+
+const (
+	unit kind = "unit" // seconds
+	e2e  kind = "e2e"  // a whole platform of mutated binaries: minutes
+)
+
+// mutant is one fault, and the test that must find it.
+type mutant struct {
+	name     string
+	kind     kind
+	file     string // from the root of the module
+	old, new string // old occurs exactly once in the file
+	pkg      string // of the test, from the root of the module
+	test     string // the test that must fail, alone; for a subtest PARENT/NAME
+}
+
+// mutants is the committed list. One that nothing finds is a hole in the tests; one that doesn't apply any more is renewed with the code.
+var mutants = []mutant{
+	// The route: one incarnation is never taken for another.
+	{
+		name: "epoch not compared", kind: unit, file: "route.go",
+		old: "case r == record:", new: "case r.Sandbox == record.Sandbox && r.Execution == record.Execution && r.Placement == record.Placement:",
+		pkg: ".", test: "TestRouteMatch",
+	},
+	{
+		name: "epoch not compared by the hops", kind: unit, file: "route.go",
+		old: "case r == record:", new: "case r.Sandbox == record.Sandbox && r.Execution == record.Execution && r.Placement == record.Placement:",
+		pkg: "internal/node/manager", test: "TestEveryHopRefusesAStrayRoute",
+	},
+	{
+		name: "placement ignored", kind: unit, file: "route.go",
+		old: "case r == record:", new: "case r.Sandbox == record.Sandbox && r.Execution == record.Execution && r.Epoch == record.Epoch:",
+		pkg: "internal/node/manager", test: "TestEveryHopRefusesAStrayRoute",
+	},
+	{
+		name: "host takes any epoch", kind: unit, file: "route.go",
+		old: "case r == record:", new: "case r.Sandbox == record.Sandbox && r.Execution == record.Execution:",
+		pkg: "internal/host/execution", test: "TestOnlyTheWholeRouteMatches",
+	},
+	{
+		name: "order of the same epoch followed", kind: unit, file: "internal/node/manager/decide.go",
+		old: "newest.Route.Epoch >= order.Route.Epoch", new: "newest.Route.Epoch > order.Route.Epoch",
+		pkg: "internal/node/manager", test: "TestOrdersOfEarlierEpochsAreRefused",
+	},
+
+	// Durable before said.
+	{
+		name: "record's fsync dropped", kind: unit, file: "internal/durable/replace.go",
+		old: "if err := c.sync(f); err != nil {", new: "if err := error(nil); err != nil {",
+		pkg: "internal/durable", test: "TestFailureTable",
+	},
+	{
+		name: "directory's fsync dropped", kind: unit, file: "internal/durable/replace.go",
+		old: "if err := c.syncDir(filepath.Dir(path)); err != nil {", new: `if err := error(nil); filepath.Dir(path) == "" {`,
+		pkg: "internal/durable", test: "TestFailureTable",
+	},
+	{
+		name: "server that loses commits taken", kind: unit, file: "internal/postgres/pool.go",
+		old: `[]string{"fsync", "synchronous_commit", "full_page_writes"}`, new: `[]string{"fsync", "full_page_writes"}`,
+		pkg: "internal/postgres", test: "TestServerThatLosesCommitsIsRefused",
+	},
+	{
+		name: "guest commits a file without fsync", kind: e2e, file: "internal/guest/files/commit.go",
+		old: "if err := u.f.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
+		pkg: "e2e", test: "TestPowerLoss/file",
+	},
+	{
+		name: "stopped disk not synced", kind: e2e, file: "internal/host/execution/stop.go",
+		old: "if err := f.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
+		pkg: "e2e", test: "TestPowerLoss/stop",
+	},
+
+	{
+		name: "new sandbox's disk not synced", kind: e2e, file: "internal/host/execution/create.go",
+		old: "g.Go(e.syncFile)", new: "g.Go(func() error { return nil })",
+		pkg: "e2e", test: "TestPowerLoss/sandbox",
+	},
+
+	// Offsets.
+	{
+		name: "ring's reader off by one", kind: unit, file: "internal/host/ring/reader.go",
+		old: "rd.advance(p.End())", new: "rd.advance(p.End() + 1)",
+		pkg: "internal/host/ring", test: "TestReadsBackWhatWasAppendedFromAnyOffset",
+	},
+	{
+		name: "ring read beyond its end", kind: unit, file: "internal/host/ring/reader.go",
+		old: "if from > r.next {", new: "if from > r.next+1 {",
+		pkg: "internal/host/ring", test: "TestReaderBeyondTheEndIsRefused",
+	},
+	{
+		name: "ring overtakes its reader", kind: unit, file: "internal/host/ring/ring.go",
+		old: "if rd.pos < offset {", new: "if rd.pos+1 < offset {",
+		pkg: "internal/host/ring", test: "TestReaderWithOneByteToGoIsWaitedFor",
+	},
+	{
+		name: "node keeps a byte of stdin twice", kind: unit, file: "internal/host/session/input.go",
+		old: "i.buf = append(i.buf, data[end-offset:]...)", new: "i.buf = append(i.buf, data[max(end-offset, 1)-1:]...)",
+		pkg: "internal/host/session", test: "TestStdinGoesOnWithTheNextDaemon",
+	},
+	{
+		name: "guest takes a byte of stdin twice", kind: unit, file: "internal/guest/process/stdin.go",
+		old: "i.keep(data[i.state.Received-offset:])", new: "i.keep(data[max(i.state.Received-offset, 1)-1:])",
+		pkg: "internal/guest", test: "TestStdinGoesOnAfterReconnect",
+	},
+	{
+		name: "edge resumes a byte late", kind: unit, file: "internal/edge/cursor.go",
+		old: "case offset > c.offset:", new: "case offset > c.offset+1:",
+		pkg: "internal/edge", test: "TestHolesOfAnySizeAreRefused",
+	},
+	{
+		name: "edge sends a byte twice", kind: unit, file: "internal/edge/cursor.go",
+		old: "o.GetData()[from-o.GetOffset():]", new: "o.GetData()[max(from-o.GetOffset(), 1)-1:]",
+		pkg: "internal/edge", test: "TestResumeAtEveryByte",
+	},
+	{
+		name: "client takes a hole", kind: unit, file: "client/position.go",
+		old: "if begin > p.at {", new: "if begin > p.at+1 {",
+		pkg: "client", test: "TestMissingBytesAreAnError",
+	},
+	{
+		name: "client repeats a byte", kind: unit, file: "client/position.go",
+		old: "if seen := p.at - begin; seen > 0 {", new: "if seen := p.at - begin - 1; seen > 0 {",
+		pkg: "client", test: "TestLogOverManyConnections",
+	},
+
+	// Whose is it?
+	{
+		name: "pool's slot used twice", kind: unit, file: "internal/host/execution/pool.go",
+		old: "\t\tp.slots[k] = p.slots[k][1:]\n\t\tif s.state", new: "\t\tif s.state",
+		pkg: "internal/host/execution", test: "TestNoSlotIsUsedTwice",
+	},
+	{
+		name: "peer's credentials not checked by who listens", kind: unit, file: "internal/peer/peer.go",
+		old: "if err == nil && slices.Contains(l.allow, int(cred.Uid)) {", new: "if err == nil && !slices.Contains(l.allow, -1) {",
+		pkg: "internal/peer", test: "TestPeerOfAnotherUIDIsRefused",
+	},
+	{
+		name: "peer's credentials not checked by who dials", kind: unit, file: "internal/peer/peer.go",
+		old: "if int(cred.Uid) != uid {", new: "if int(cred.Uid) < 0 {",
+		pkg: "internal/peer", test: "TestListenerOfAnotherUIDIsNotSpokenTo",
+	},
+	{
+		name: "token opens every sandbox", kind: unit, file: "internal/control/access/tokens.go",
+		old: "case b.Sandbox != sandbox:", new: "case sandbox == \"\":",
+		pkg: "internal/control/access", test: "TestResolveToken",
+	},
+	{
+		name: "revoked token opens", kind: unit, file: "internal/control/access/tokens.go",
+		old: "case b.Revoked:", new: "case b.Revoked && b.Expired:",
+		pkg: "internal/control/access", test: "TestResolveToken",
+	},
+	{
+		name: "idempotency key without its body", kind: unit, file: "internal/postgres/claim.go",
+		old: "if !bytes.Equal(row.RequestHash, r.Hash[:]) {", new: "if bytes.Equal(row.RequestHash, nil) {",
+		pkg: "internal/control/api", test: "TestSameKeySameSandbox",
+	},
+	{
+		name: "layer's key without what it lies on", kind: unit, file: "internal/host/template/plan.go",
+		old: `return chain(before, "run", s.Run, b.cfg.Kernel.Digest), nil`, new: `return chain("run", s.Run, b.cfg.Kernel.Digest), nil`,
+		pkg: "internal/host/template", test: "TestKeysTellLayersApart",
+	},
+	{
+		name: "layer's key without its base template", kind: unit, file: "internal/host/template/source.go",
+		old: `return chain("template", s.DiskDigest, b.size.DiskBytes), nil`, new: "_ = s\n\t\treturn chain(\"template\", b.size.DiskBytes), nil",
+		pkg: "internal/host/template", test: "TestKeysTellLayersApart",
+	},
+
+	// What ends leaves nothing, and gives back what it had.
+	{
+		name: "quota not given back", kind: unit, file: "internal/postgres/migrations/00012_template_disk.sql",
+		old: "s.project = p.id AND s.desired <> 'deleted' AND s.deleted_at IS NULL", new: "s.project = p.id AND s.deleted_at IS NULL",
+		pkg: "internal/postgres", test: "TestQuotaFollowsTheModel",
+	},
+	{
+		name: "deleted sandbox's disk left", kind: unit, file: "internal/host/execution/remove.go",
+		old: "for _, name := range []string{diskName, memoryName} {\n\t\tif err := os.RemoveAll(e.file(name)); err != nil {\n\t\t\treturn fmt.Errorf(\"erase",
+		new: "if e.dir != \"\" {\n\t\treturn nil\n\t}\n\tfor _, name := range []string{diskName, memoryName} {\n\t\tif err := os.RemoveAll(e.file(name)); err != nil {\n\t\t\treturn fmt.Errorf(\"erase",
+		pkg: "internal/host/execution", test: "TestLifeOfAnExecution",
+	},
+
+	// A guest lies.
+	{
+		name: "payload's checksum not compared", kind: unit, file: "api/link/reader.go",
+		old: "if crc32.Checksum(payload, castagnoli) != h.sum {", new: "if crc32.Checksum(payload, castagnoli) == 0 && h.sum != 0 {",
+		pkg: "api/link", test: "TestDamagedFramesAreNone",
+	},
+	{
+		name: "frames of an earlier link taken", kind: unit, file: "api/link/guest.go",
+		old: "case f.link != g.cur.link || f.link == 0:", new: "case f.link == 0:",
+		pkg: "api/link", test: "TestFramesOfAnEarlierLinkReachNobody",
+	},
+	{
+		name: "stream's credit not held", kind: unit, file: "api/link/stream_receive.go",
+		old: `return violation("a stream's credit was overrun")`, new: `_ = violation("a stream's credit was overrun")`,
+		pkg: "api/link", test: "TestLyingGuestIsCut",
+	},
+}
