@@ -33,7 +33,7 @@ func cpuFactor() float64 {
 // platform is the instance under test.
 var platform struct {
 	instance instance.Instance
-	binary   string // bin/space of this checkout
+	binary   string // bin/space of this checkout, or of the directory SPACE_E2E_BIN
 	url, key string
 	client   *client.Client
 }
@@ -105,7 +105,7 @@ func up(name string) (err error) {
 
 // start makes the platform.
 func start(name string) error {
-	binary, err := filepath.Abs("../bin/space") // of the checkout, or of an L1: hack/test-firecracker
+	binary, err := filepath.Abs(filepath.Join(cmp.Or(os.Getenv("SPACE_E2E_BIN"), "../bin"), "space")) // of the checkout, of an L1 (hack/test-firecracker), or mutants
 	if err != nil {
 		return err
 	}
@@ -266,10 +266,16 @@ func runIn(t *testing.T, s client.Sandbox, in client.SessionCreate) result {
 // follow attaches to a session and reads it to its end; each event is shown to look.
 func follow(t *testing.T, s client.SessionCreated, look func(client.Event)) result {
 	t.Helper()
+	return followOn(t, platform.client, s, look)
+}
+
+// followOn is follow on a platform that isn't the one under test.
+func followOn(t *testing.T, c *client.Client, s client.SessionCreated, look func(client.Event)) result {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callDeadline)
 	defer cancel()
 	var r result
-	for e, err := range platform.client.Attach(ctx, s.Session, s.Attachment) {
+	for e, err := range c.Attach(ctx, s.Session, s.Attachment) {
 		if err != nil {
 			t.Fatalf("attach: %v", err)
 		}

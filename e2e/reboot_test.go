@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -121,9 +122,13 @@ func powerOff(t *testing.T, i instance.Instance) {
 // nothingRemains takes away what doesn't outlive a kernel, and what is in /run.
 func nothingRemains(t *testing.T, i instance.Instance) {
 	t.Helper()
-	if err := setup.RemoveKernelObjects(t.Context(), i); err != nil {
-		t.Fatal(err)
-	}
+	eventually(t, callDeadline, "what doesn't outlive a kernel is gone", func() bool { // a process that has ended may still be in its cgroup
+		err := setup.RemoveKernelObjects(context.WithoutCancel(t.Context()), i)
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
 	if err := os.RemoveAll(i.RunDir()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -108,11 +109,18 @@ type role struct {
 
 func roles(t *testing.T) map[instance.Role]int {
 	t.Helper()
-	out, code := space(t, "status", "-o", "json")
+	return rolesOf(t, platform.instance)
+}
+
+func rolesOf(t *testing.T, i instance.Instance) map[instance.Role]int {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), platform.binary, "status", "-o", "json", "--instance", i.Name)
+	out, _ := cmd.Output() // the exit code tells
+	code := cmd.ProcessState.ExitCode()
 	var status struct {
 		Roles []role `json:"roles"`
 	}
-	if err := json.Unmarshal([]byte(out), &status); err != nil || code > 1 {
+	if err := json.Unmarshal(out, &status); err != nil || code > 1 {
 		t.Fatalf("space status: exit %d: %v: %s", code, err, out)
 	}
 	pids := map[instance.Role]int{}

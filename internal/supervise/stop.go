@@ -27,6 +27,9 @@ func Stop(ctx context.Context, dirs Dirs, programs []Program) error {
 	wait, cancel := context.WithTimeout(ctx, supervisorGrace)
 	defer cancel()
 	held, err := acquire(wait, dirs.Run) // no supervisor starts what is being stopped
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a reboot has taken the directory, and everything with it
+	}
 	if err != nil {
 		return err
 	}

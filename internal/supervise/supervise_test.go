@@ -232,6 +232,15 @@ func TestStopEndsWhatSupervisorsLeft(t *testing.T) {
 	}
 }
 
+// TestStopAfterAReboot: pid files, and the directory that they were in, are gone with what ran.
+func TestStopAfterAReboot(t *testing.T) {
+	s := setup(t, "exec sleep 1000")
+	s.dirs.Run = filepath.Join(s.dirs.Run, "gone")
+	if err := Stop(t.Context(), s.dirs, []Program{s.program}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNoteCountsRestarts notes two processes of a role, as systemd has it done, and refuses one of somebody else.
 func TestNoteCountsRestarts(t *testing.T) {
 	dir := t.TempDir()

@@ -14,8 +14,8 @@ import (
 const cloneMode = 0o600
 
 // Clone makes dst a copy of the regular file src that shares its blocks until one of them is changed, and gives it to a uid. Both are on
-// one btrfs file system. It fails if dst is there already, and leaves none behind when it fails. It isn't synced: a machine's disk is
-// durable when a snapshot of it is.
+// one btrfs file system. It fails if dst is there already, and leaves none behind when it fails. It isn't synced: who says
+// that it's there does that.
 //
 // What src has in the page cache is written out first, which takes long for a file that was just written: sync that one beforehand.
 func Clone(src, dst string, uid int) (err error) {

@@ -1,22 +1,17 @@
 package execution
 
 import (
-	"context"
 	"fmt"
 	"os"
 )
 
 // clone makes the machine's own disk, and its own memory where it's loaded and the driver can't share the snapshot's.
-func (e *execution) clone(ctx context.Context, o origin, uid int) error {
+func (e *execution) clone(o origin, uid int) error {
 	if err := e.cfg.Clone(o.disk, e.file(diskName), uid); err != nil {
 		return err
 	}
 	if err := e.grow(o.size.DiskBytes); err != nil {
 		return err
-	}
-	if o.keep {
-		// The origin is removed when this one runs: no power loss may bring back its removal without this copy.
-		return e.syncDisk(ctx)
 	}
 	if o.snapshot == nil {
 		return nil

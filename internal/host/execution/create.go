@@ -143,7 +143,7 @@ func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
 func (e *execution) raise(ctx context.Context, o origin, place jail.Spec, laps *laps) error {
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return e.clone(gctx, o, place.UID) })
+	g.Go(func() error { return e.clone(o, place.UID) })
 	g.Go(func() (err error) {
 		home, err = e.cfg.Enclosures.Enclose(gctx, place)
 		return err
@@ -152,11 +152,20 @@ func (e *execution) raise(ctx context.Context, o origin, place jail.Spec, laps *
 		return err
 	}
 	laps.lap("clone_and_enclose")
-	if err := e.start(ctx, home, o); err != nil {
+	if err := e.startDurable(ctx, home, o); err != nil {
 		return err
 	}
 	laps.lap("start")
 	return nil
+}
+
+// startDurable starts the machine, and makes its disk durable meanwhile: a sandbox that is said to run is found again after a power loss, if only as
+// its template or the disk that it was started from was. The latter is removed when this one runs: its removal may not outlive this copy.
+func (e *execution) startDurable(ctx context.Context, home vmm.Enclosure, o origin) error {
+	var g errgroup.Group
+	g.Go(e.syncFile)
+	err := e.start(ctx, home, o) // a machine that has started is known, whatever comes of the rest
+	return errors.Join(err, g.Wait())
 }
 
 // reserve puts the record on file, with a uid.

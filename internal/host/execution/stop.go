@@ -184,6 +184,11 @@ func (e *execution) syncDisk(ctx context.Context) error {
 	if err := e.kept.sync(ctx, e.route.Execution); err != nil {
 		return err
 	}
+	return e.syncFile()
+}
+
+// syncFile makes the disk durable, if there is one.
+func (e *execution) syncFile() error {
 	f, err := os.OpenFile(e.file(diskName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
