@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 
 	gen "github.com/space-platform/space/api/gen/http"
@@ -15,6 +16,7 @@ type (
 	TemplateStep   = gen.TemplateStep
 	LogLine        = gen.LogLine
 	Upload         = gen.Upload
+	UploadInfo     = gen.UploadInfo
 )
 
 // ListTemplates returns the project's templates, newest first, a page at a time behind the scenes.
@@ -129,4 +131,19 @@ func (c *Client) Upload(ctx context.Context, r io.Reader, options ...UploadOptio
 		return "", fmt.Errorf("upload: %w", err)
 	}
 	return u.Id, nil
+}
+
+// ListUploads returns the project's uploads, newest first, a page at a time behind the scenes.
+func (c *Client) ListUploads(ctx context.Context) iter.Seq2[UploadInfo, error] {
+	return pages(func(cursor *string) (*http.Response, error) {
+		return c.api.ListUploads(ctx, &gen.ListUploadsParams{Cursor: cursor})
+	}, func(p gen.UploadPage) ([]UploadInfo, *string) { return p.Items, p.NextCursor })
+}
+
+// DeleteUpload deletes an upload; it is refused while a build uses it. What was built of it stays.
+func (c *Client) DeleteUpload(ctx context.Context, id string) error {
+	if err := done(c.api.DeleteUpload(ctx, id)); err != nil {
+		return fmt.Errorf("delete upload %s: %w", id, err)
+	}
+	return nil
 }

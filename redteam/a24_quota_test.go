@@ -23,13 +23,13 @@ func TestA24Quota(t *testing.T) {
 		ask(t, "PATCH", platform.api+"/v1/projects/"+me.Project.Id, platform.owner, `{"quota":`+quota+`}`).want(t, 200)
 	}
 	defer set(`{}`)
-	used := func() gen.Quota {
+	used := func() gen.QuotaUse {
 		return decode[gen.Me](t, ask(t, "GET", platform.api+"/v1/me", platform.owner, "").want(t, 200)).Project.Used
 	}
 	const fits, each = 2, 12
 	before := used()
 	for kind, x := range map[string]struct{ used, size int64 }{
-		"sandboxes": {int64(*before.Sandboxes), 1}, "vcpus": {int64(*before.Vcpus), 1}, "memory_mb": {*before.MemoryMb, 128}, "disk_mb": {*before.DiskMb, 64},
+		"sandboxes": {int64(before.Sandboxes), 1}, "vcpus": {int64(before.Vcpus), 1}, "memory_mb": {before.MemoryMb, 128}, "disk_mb": {before.DiskMb, 64},
 	} {
 		set(fmt.Sprintf(`{"%s":%d}`, kind, x.used+fits*x.size+x.size-1))
 		made := race(t, each, func(int) reply {

@@ -64,7 +64,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	ops := operations.New(store, bell)
 	tpls := templates.New(store, bell, i.Node())
 	boxes := sandboxes.New(store, tpls, bell)
-	ups := uploads.New(store, i.Node(), c.EdgeURL)
+	ups := uploads.New(store, bell, i.Node(), c.EdgeURL)
 	ses := sessions.New(store, boxes, tpls, bell, c.EdgeURL)
 	doors := access.New(store, boxes, bell, c.EdgeURL)
 	node := nodesync.NewNode(i.Node(), store, bell)

@@ -207,6 +207,10 @@ func keys(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Com
 	})
 }
 
+func uploads(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
+	return each(c.ListUploads(ctx), func(u client.UploadInfo) cobra.Completion { return cobra.CompletionWithDesc(u.Id, size(u.Bytes)) })
+}
+
 func projects(ctx context.Context, c *client.Client, _ []string) iter.Seq2[cobra.Completion, error] {
 	return each(c.ListProjects(ctx), func(p client.Project) cobra.Completion { return cobra.CompletionWithDesc(p.Id, p.Name) })
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
 )
@@ -31,6 +32,20 @@ func (f *fake) builds(mux *http.ServeMux) {
 		answer(w, 201, gen.Upload{Id: id, Url: f.URL + "/v1/uploads/" + id, Token: "spaceupl_1", ExpiresAt: epoch})
 	})
 	mux.HandleFunc("PUT /v1/uploads/{id}", f.upload)
+	mux.HandleFunc("GET /v1/uploads", func(w http.ResponseWriter, _ *http.Request) {
+		sum := strings.Repeat("0a", 32)
+		answer(w, 200, gen.UploadPage{Items: []gen.UploadInfo{
+			{Id: "upl_used", Bytes: 3 << 30, Sha256: &sum, InUse: true, CreatedAt: epoch, UsableUntil: epoch.Add(24 * time.Hour)},
+			{Id: "upl_spare", Bytes: 5000, CreatedAt: epoch, UsableUntil: epoch.Add(24 * time.Hour)},
+		}})
+	})
+	mux.HandleFunc("DELETE /v1/uploads/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("id") == "upl_used" {
+			refuse(w, 409, "conflict", "a build uses the upload")
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 }
 
 // upload takes an upload whose sum is the one that was said, if one was.

@@ -10,23 +10,20 @@ import (
 	"github.com/space-platform/space/client"
 )
 
-var projectHead = []string{"ID", "NAME", "SANDBOXES", "VCPUS", "MEMORY MIB", "DISK MIB"}
+var projectHead = []string{"ID", "NAME", "SANDBOXES", "VCPUS", "MEMORY MIB", "DISK MIB", "UPLOADS MIB"}
 
 func projectRow(p client.Project) []string {
 	return []string{p.Id, p.Name, share(p.Used.Sandboxes, p.Quota.Sandboxes), share(p.Used.Vcpus, p.Quota.Vcpus),
-		share(p.Used.MemoryMb, p.Quota.MemoryMb), share(p.Used.DiskMb, p.Quota.DiskMb)}
+		share(p.Used.MemoryMb, p.Quota.MemoryMb), share(p.Used.DiskMb, p.Quota.DiskMb), strconv.FormatInt(p.Used.UploadsMb, 10)}
 }
 
 // share is what's used of what is allowed.
-func share[N int | int64](used, limit *N) string {
-	u, l := "0", "∞"
-	if used != nil {
-		u = strconv.FormatInt(int64(*used), 10)
-	}
+func share[N int | int64](used N, limit *N) string {
+	l := "∞"
 	if limit != nil {
 		l = strconv.FormatInt(int64(*limit), 10)
 	}
-	return u + "/" + l
+	return strconv.FormatInt(int64(used), 10) + "/" + l
 }
 
 func projectCommand(a *app) *cobra.Command {

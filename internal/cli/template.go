@@ -16,7 +16,7 @@ func templateCommand(a *app) *cobra.Command {
 		SuggestFor: []string{"build", "images", "image"}}
 	n := connectionFlags(a, c)
 	c.AddCommand(templateListCommand(n), templateGetCommand(n), templateBuildCommand(n), templateCreateCommand(n), templateLogsCommand(n),
-		templateTagCommand(n), templateAliasCommand(n), templateRemoveCommand(n))
+		templateTagCommand(n), templateAliasCommand(n), templateUploadCommand(n), templateRemoveCommand(n))
 	return c
 }
 

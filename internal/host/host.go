@@ -101,7 +101,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	changes, facts := service.NewChanges(), factsOf(c)
-	if h.uploads, err = upload.Open(filepath.Join(c.DataDir, uploadsName)); err != nil {
+	if h.uploads, err = upload.Open(filepath.Join(c.DataDir, uploadsName), changes.Notify); err != nil {
 		return err
 	}
 	h.templates, err = h.openTemplates(ctx, c, pool, changes.Notify)

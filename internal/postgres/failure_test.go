@@ -29,6 +29,7 @@ type scene struct {
 	tpl     record.NewTemplate // ready
 	box     record.NewSandbox  // running
 	session record.NewSession  // of it, not started
+	upload  string
 	bell    *wake.Bell
 	verbs   *sandboxes.Sandboxes
 }
@@ -56,6 +57,7 @@ func newScene(t *testing.T, pool *pgxpool.Pool) *scene {
 	s.observe(t, s.box.Route, space.ExecutionRunning)
 	s.session = s.newSession()
 	must(t)(s.store.CreateSession(t.Context(), s.session))
+	s.upload = must(t)(s.store.CreateUpload(t.Context(), record.NewUpload{ID: space.NewID(space.PrefixUpload), Project: s.project, Node: s.name, Token: tokenOf(s.project)}))
 	return s
 }
 

@@ -39,11 +39,18 @@ func (s *Store) Wanted(ctx context.Context, node string) (record.Wanted, error) 
 		if err != nil {
 			return err
 		}
+		uploads, err := q.NodeUploads(ctx, node)
+		if err != nil {
+			return err
+		}
 		for _, r := range executions {
 			out.Executions = append(out.Executions, wantedExecution(r))
 		}
 		for _, r := range templates {
 			out.Templates = append(out.Templates, wantedTemplate(r))
+		}
+		for _, r := range uploads {
+			out.Uploads = append(out.Uploads, record.UploadSeen(r))
 		}
 		return nil
 	})

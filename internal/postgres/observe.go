@@ -35,6 +35,9 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 				return err
 			}
 		}
+		if err := seeUploads(ctx, q, seen.Node, seen.Uploads); err != nil {
+			return err
+		}
 		if seen.Facts == nil {
 			return nil
 		}

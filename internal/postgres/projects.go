@@ -116,6 +116,8 @@ func project(r db.ProjectRow) record.Project {
 		ID: r.ID, Org: r.Org, Name: r.Name, CreatedAt: r.CreatedAt,
 		Quota: record.Quota{Sandboxes: r.QuotaSandboxes, VCPUs: r.QuotaVcpus, MemoryBytes: r.QuotaMemoryBytes, DiskBytes: r.QuotaDiskBytes},
 		Used:  record.Usage{Sandboxes: r.Sandboxes, VCPUs: r.Vcpus, MemoryBytes: r.MemoryBytes, DiskBytes: r.DiskBytes},
+
+		UploadBytes: r.UploadBytes,
 	}
 }
 

@@ -2,8 +2,10 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ var templateLaws = map[string]string{
 	"a deleted template is not being built":         `SELECT count(*) FROM templates t JOIN operations o ON o.template = t.id WHERE t.deleted_at IS NOT NULL AND o.status = 'running'`,
 	"what is wanted by sandboxes isn't deleted":     `SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template WHERE s.desired <> 'deleted' AND t.deleted_at IS NOT NULL`,
 	"what is ready once has its time":               `SELECT count(*) FROM template_status WHERE state = 'ready' AND ready_at IS NULL`,
+	"no deleted upload is used by a first build":    `SELECT count(*) FROM uploads u JOIN template_uploads x ON x.upload = u.id JOIN templates t ON t.id = x.template LEFT JOIN template_status st ON st.template = t.id WHERE u.deleted_at IS NOT NULL AND t.deleted_at IS NULL AND t.superseded_at IS NULL AND st.ready_at IS NULL AND coalesce(st.state, 'building') = 'building'`,
 	"no line is newer than the newest one":          `SELECT count(*) FROM template_log_lines l JOIN template_logs h ON h.template = l.template WHERE l.number > h.before + h.newest`,
 	"no line is of a build before the newest build": `SELECT count(*) FROM template_log_lines l JOIN template_logs h ON h.template = l.template WHERE l.number <= h.before`,
 }
@@ -60,6 +63,14 @@ var templateWrites = []struct {
 		_, err = s.store.Observe(ctx, seen)
 		return err
 	}, `SELECT count(*) FROM template_log_lines l JOIN template_logs h ON h.template = l.template WHERE h.newest = 1`},
+	{"delete an upload", func(ctx context.Context, s *scene, _, _ string) error {
+		_, err := s.store.DeleteUpload(ctx, s.project, s.upload)
+		return err
+	}, `SELECT count(*) FROM uploads WHERE deleted_at IS NOT NULL`},
+	{"see an upload", func(ctx context.Context, s *scene, _, _ string) error {
+		_, err := s.store.Observe(ctx, record.Seen{Node: s.name, Uploads: []record.UploadSeen{{ID: s.upload, Bytes: 7}}})
+		return err
+	}, `SELECT count(*) FROM uploads WHERE bytes = 7`},
 }
 
 // logSeen is what the synchronization would write of a line: nothing if it has it.
@@ -111,7 +122,7 @@ func TestUploads(t *testing.T) {
 		t.Fatalf("%s, %v", id, err)
 	}
 	got, err := s.store.Upload(ctx, one.ID)
-	if err != nil || got.Project != s.project || got.Node != s.name || got.Token != one.Token || got.Expired || time.Until(got.ExpiresAt) < 50*time.Minute || got.DiskQuota != nil {
+	if err != nil || got.Deleted || got.Project != s.project || got.Node != s.name || got.Token != one.Token || got.Expired || time.Until(got.ExpiresAt) < 50*time.Minute || got.DiskQuota != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := s.store.Upload(ctx, space.NewID(space.PrefixUpload)); space.CodeOf(err) != space.CodeNotFound {
@@ -184,4 +195,98 @@ func TestUploadsArePruned(t *testing.T) {
 	there("used", "young")
 	s.ready(t, n.ID)
 	there("young")
+}
+
+// uploaded is what the project's list of uploads says.
+func (s *scene) uploaded(t *testing.T) []record.UploadInfo {
+	t.Helper()
+	list, err := s.store.Uploads(t.Context(), s.project, record.Position{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// uploadBytes is what of the project's room for uploads is used.
+func (s *scene) uploadBytes(t *testing.T) int64 {
+	t.Helper()
+	p, err := s.store.Project(t.Context(), s.org, s.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.UploadBytes
+}
+
+// TestUploadsAreCountedUntilTheyAreDeleted has a node report its uploads, and deletes one that a build uses, during the build and after it.
+func TestUploadsAreCountedUntilTheyAreDeleted(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	ctx, ids := t.Context(), []string{s.upload, space.NewID(space.PrefixUpload)}
+	must(t)(s.store.CreateUpload(ctx, record.NewUpload{ID: ids[1], Project: s.project, Node: s.name, Token: tokenOf("other")}))
+	see := func(node string, seen ...record.UploadSeen) {
+		t.Helper()
+		if _, err := s.store.Observe(ctx, record.Seen{Node: node, Uploads: seen}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	see(s.name, record.UploadSeen{ID: ids[0], Bytes: 5}, record.UploadSeen{ID: ids[1], Bytes: 7}, record.UploadSeen{ID: space.NewID(space.PrefixUpload), Bytes: 9})
+	see("another", record.UploadSeen{ID: ids[0], Bytes: 100})
+	if n := s.uploadBytes(t); n != 12 {
+		t.Errorf("%d bytes are used", n)
+	}
+	n := s.buildFrom(t, ids[0])
+	for _, u := range s.uploaded(t) {
+		if u.InUse != (u.ID == ids[0]) || u.UsableUntil.Sub(u.CreatedAt) != record.UploadKept {
+			t.Errorf("listed: %+v", u)
+		}
+	}
+	if node, err := s.store.DeleteUpload(ctx, s.project, ids[0]); space.CodeOf(err) != space.CodeConflict || node != "" {
+		t.Errorf("while a build uses it: %q, %v", node, err)
+	}
+	for _, x := range [][2]string{{s.project, space.NewID(space.PrefixUpload)}, {must(t)(s.store.EnsureProject(ctx, s.name+"-other", "default")), ids[1]}} {
+		if _, err := s.store.DeleteUpload(ctx, x[0], x[1]); space.CodeOf(err) != space.CodeNotFound {
+			t.Errorf("what isn't the project's: %v", err)
+		}
+	}
+	s.ready(t, n.ID)
+	for i, want := range []string{s.name, ""} {
+		if node, err := s.store.DeleteUpload(ctx, s.project, ids[0]); node != want || err != nil {
+			t.Errorf("delete %d: %q, %v", i, node, err)
+		}
+	}
+	if list := s.uploaded(t); s.uploadBytes(t) != 7 || len(list) != 1 || list[0].ID != ids[1] {
+		t.Errorf("%d bytes are used by %+v", s.uploadBytes(t), list)
+	}
+	if w, err := s.store.Wanted(ctx, s.name); err != nil || !slices.Equal(w.Uploads, []record.UploadSeen{{ID: ids[1], Bytes: 7}}) {
+		t.Errorf("the node should have %+v, %v", w.Uploads, err)
+	}
+	if u, err := s.store.Upload(ctx, ids[0]); err != nil || !u.Deleted {
+		t.Errorf("%+v, %v", u, err)
+	}
+	again := s.copying(ids[0])
+	again.Name = "again"
+	if _, err := s.store.BuildTemplate(ctx, again); space.CodeOf(err) != space.CodeInvalid {
+		t.Errorf("a build with a deleted upload: %v", err)
+	}
+	s.audit(t)
+}
+
+// TestUploadIsDeletedOrUsed orders builds with uploads while those are being deleted: one of the two is refused.
+func TestUploadIsDeletedOrUsed(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	for i := range 20 {
+		id := space.NewID(space.PrefixUpload)
+		must(t)(s.store.CreateUpload(t.Context(), record.NewUpload{ID: id, Project: s.project, Node: s.name, Token: tokenOf(id)}))
+		n := s.copying(id)
+		n.Name = fmt.Sprint("copies-", i)
+		var built, deleted error
+		var both sync.WaitGroup
+		both.Go(func() { _, built = s.store.BuildTemplate(t.Context(), n) })
+		both.Go(func() { _, deleted = s.store.DeleteUpload(t.Context(), s.project, id) })
+		both.Wait()
+		first := built == nil && space.CodeOf(deleted) == space.CodeConflict
+		if second := deleted == nil && space.CodeOf(built) == space.CodeInvalid; first == second {
+			t.Errorf("the build: %v; the delete: %v", built, deleted)
+		}
+	}
+	s.audit(t)
 }

@@ -903,11 +903,11 @@ type Project struct {
 	// Name Unique in the organisation.
 	Name string `json:"name"`
 
-	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited.
 	Quota Quota `json:"quota"`
 
-	// Used What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
-	Used Quota `json:"used"`
+	// Used What of a quota is used. MiB are rounded up.
+	Used QuotaUse `json:"used"`
 }
 
 // ProjectCreate defines model for ProjectCreate.
@@ -915,7 +915,7 @@ type ProjectCreate struct {
 	// Name Unique in the organisation.
 	Name string `json:"name"`
 
-	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited.
 	Quota *Quota `json:"quota,omitempty"`
 }
 
@@ -933,11 +933,11 @@ type ProjectUpdate struct {
 	// Name Unique in the organisation.
 	Name *string `json:"name,omitempty"`
 
-	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
+	// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited.
 	Quota *Quota `json:"quota,omitempty"`
 }
 
-// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited. Of a project's use all four are there.
+// Quota What a project's sandboxes, and on disk its templates, may have together; what is absent is unlimited.
 type Quota struct {
 	// DiskMb MiB, of sandboxes and templates.
 	DiskMb *int64 `json:"disk_mb,omitempty"`
@@ -950,6 +950,24 @@ type Quota struct {
 
 	// Vcpus Of those that run or are to.
 	Vcpus *int `json:"vcpus,omitempty"`
+}
+
+// QuotaUse What of a quota is used. MiB are rounded up.
+type QuotaUse struct {
+	// DiskMb MiB, of sandboxes and templates.
+	DiskMb int64 `json:"disk_mb"`
+
+	// MemoryMb MiB, of those that run or are to.
+	MemoryMb int64 `json:"memory_mb"`
+
+	// Sandboxes How many, stopped and failed ones too.
+	Sandboxes int `json:"sandboxes"`
+
+	// UploadsMb MiB, of uploads: they aren't among `disk_mb`, and may have as much as that limit once more, at most 8192.
+	UploadsMb int64 `json:"uploads_mb"`
+
+	// Vcpus Of those that run or are to.
+	Vcpus int `json:"vcpus"`
 }
 
 // RegistryAuth A login for the registry of `image`: `username` with `password`, or `token`, which the registry gets as a bearer token. It's used for this build, and
@@ -1423,6 +1441,36 @@ type UploadCreate struct {
 	Sha256 *string `json:"sha256,omitempty"`
 }
 
+// UploadInfo defines model for UploadInfo.
+type UploadInfo struct {
+	// Bytes That are on the node's disk; 0 until all have come. It's known within seconds.
+	Bytes int64 `json:"bytes"`
+
+	// CreatedAt When it was begun.
+	CreatedAt time.Time `json:"created_at"`
+
+	// Id `upl_…`.
+	Id string `json:"id"`
+
+	// InUse A build uses it that hasn't ended.
+	InUse bool `json:"in_use"`
+
+	// Sha256 What it was begun with, if it was.
+	Sha256 *string `json:"sha256,omitempty"`
+
+	// UsableUntil Until when a build can begin to use it; then it goes by itself.
+	UsableUntil time.Time `json:"usable_until"`
+}
+
+// UploadPage defines model for UploadPage.
+type UploadPage struct {
+	// Items At most `limit` of them.
+	Items []UploadInfo `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
 // UploadReceived defines model for UploadReceived.
 type UploadReceived struct {
 	// Bytes That were received.
@@ -1656,6 +1704,15 @@ type GetTemplateLogsParams struct {
 
 	// LastEventID Of the last event that came.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
+}
+
+// ListUploadsParams defines parameters for ListUploads.
+type ListUploadsParams struct {
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateUploadParams defines parameters for CreateUpload.
@@ -2142,6 +2199,11 @@ type ClientInterface interface {
 	// Corresponds with PUT /v1/templates/{template}/tags/{tag} (the `SetTemplateTag` operationId).
 	SetTemplateTag(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListUploads List the project's uploads, newest first
+	//
+	// Corresponds with GET /v1/uploads (the `ListUploads` operationId).
+	ListUploads(ctx context.Context, params *ListUploadsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateUploadWithBody Begin an upload that a template build uses (root file system, image archive or files to copy)
 	//
 	// Takes any type of body and a specified content type.
@@ -2155,6 +2217,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
 	CreateUpload(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUpload Delete an upload; refused while a build uses it
+	//
+	// Its bytes count no more from then on, and go from the node's disk within seconds. What was built of it stays. Deleting one again is no error.
+	// One that isn't deleted goes by itself a day after it was begun, or when the builds that use it have ended.
+	//
+	// Corresponds with DELETE /v1/uploads/{upload} (the `DeleteUpload` operationId).
+	DeleteUpload(ctx context.Context, upload string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List the org's users
 	//
@@ -3054,6 +3124,21 @@ func (c *Client) SetTemplateTag(ctx context.Context, template TemplateRef, tag s
 	return c.Client.Do(req)
 }
 
+// ListUploads List the project's uploads, newest first
+//
+// Corresponds with GET /v1/uploads (the `ListUploads` operationId).
+func (c *Client) ListUploads(ctx context.Context, params *ListUploadsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListUploadsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateUploadWithBody Begin an upload that a template build uses (root file system, image archive or files to copy)
 //
 // Takes any type of body and a specified content type.
@@ -3078,6 +3163,24 @@ func (c *Client) CreateUploadWithBody(ctx context.Context, params *CreateUploadP
 // Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
 func (c *Client) CreateUpload(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateUploadRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUpload Delete an upload; refused while a build uses it
+//
+// Its bytes count no more from then on, and go from the node's disk within seconds. What was built of it stays. Deleting one again is no error.
+// One that isn't deleted goes by itself a day after it was begun, or when the builds that use it have ended.
+//
+// Corresponds with DELETE /v1/uploads/{upload} (the `DeleteUpload` operationId).
+func (c *Client) DeleteUpload(ctx context.Context, upload string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUploadRequest(c.Server, upload)
 	if err != nil {
 		return nil, err
 	}
@@ -5272,6 +5375,72 @@ func NewSetTemplateTagRequest(server string, template TemplateRef, tag string) (
 	return req, nil
 }
 
+// NewListUploadsRequest constructs an http.Request for the ListUploads method
+func NewListUploadsRequest(server string, params *ListUploadsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/uploads")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCreateUploadRequest calls the generic CreateUpload builder with application/json body
 func NewCreateUploadRequest(server string, params *CreateUploadParams, body CreateUploadJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5322,6 +5491,40 @@ func NewCreateUploadRequestWithBody(server string, params *CreateUploadParams, c
 			req.Header.Set("Idempotency-Key", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewDeleteUploadRequest constructs an http.Request for the DeleteUpload method
+func NewDeleteUploadRequest(server string, upload string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "upload", upload, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/uploads/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -5990,6 +6193,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/templates/{template}/tags/{tag} (the `SetTemplateTag` operationId).
 	SetTemplateTagWithResponse(ctx context.Context, template TemplateRef, tag string, reqEditors ...RequestEditorFn) (*SetTemplateTagResponse, error)
 
+	// ListUploadsWithResponse List the project's uploads, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/uploads (the `ListUploads` operationId).
+	ListUploadsWithResponse(ctx context.Context, params *ListUploadsParams, reqEditors ...RequestEditorFn) (*ListUploadsResponse, error)
+
 	// CreateUploadWithBodyWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -6003,6 +6213,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/uploads (the `CreateUpload` operationId).
 	CreateUploadWithResponse(ctx context.Context, params *CreateUploadParams, body CreateUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUploadResponse, error)
+
+	// DeleteUploadWithResponse Delete an upload; refused while a build uses it
+	//
+	// Its bytes count no more from then on, and go from the node's disk within seconds. What was built of it stays. Deleting one again is no error.
+	// One that isn't deleted goes by itself a day after it was begun, or when the builds that use it have ended.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/uploads/{upload} (the `DeleteUpload` operationId).
+	DeleteUploadWithResponse(ctx context.Context, upload string, reqEditors ...RequestEditorFn) (*DeleteUploadResponse, error)
 
 	// ListUsersWithResponse List the org's users
 	//
@@ -8007,6 +8227,54 @@ func (r SetTemplateTagResponse) ContentType() string {
 	return ""
 }
 
+type ListUploadsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UploadPage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListUploadsResponse) GetJSON200() *UploadPage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListUploadsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListUploadsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListUploadsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListUploadsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListUploadsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateUploadResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8049,6 +8317,47 @@ func (r CreateUploadResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateUploadResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteUploadResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteUploadResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUploadResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUploadResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUploadResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUploadResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8957,6 +9266,19 @@ func (c *ClientWithResponses) SetTemplateTagWithResponse(ctx context.Context, te
 	return ParseSetTemplateTagResponse(rsp)
 }
 
+// ListUploadsWithResponse List the project's uploads, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/uploads (the `ListUploads` operationId).
+func (c *ClientWithResponses) ListUploadsWithResponse(ctx context.Context, params *ListUploadsParams, reqEditors ...RequestEditorFn) (*ListUploadsResponse, error) {
+	rsp, err := c.ListUploads(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListUploadsResponse(rsp)
+}
+
 // CreateUploadWithBodyWithResponse Begin an upload that a template build uses (root file system, image archive or files to copy)
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8981,6 +9303,22 @@ func (c *ClientWithResponses) CreateUploadWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseCreateUploadResponse(rsp)
+}
+
+// DeleteUploadWithResponse Delete an upload; refused while a build uses it
+//
+// Its bytes count no more from then on, and go from the node's disk within seconds. What was built of it stays. Deleting one again is no error.
+// One that isn't deleted goes by itself a day after it was begun, or when the builds that use it have ended.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/uploads/{upload} (the `DeleteUpload` operationId).
+func (c *ClientWithResponses) DeleteUploadWithResponse(ctx context.Context, upload string, reqEditors ...RequestEditorFn) (*DeleteUploadResponse, error) {
+	rsp, err := c.DeleteUpload(ctx, upload, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUploadResponse(rsp)
 }
 
 // ListUsersWithResponse List the org's users
@@ -10433,6 +10771,39 @@ func ParseSetTemplateTagResponse(rsp *http.Response) (*SetTemplateTagResponse, e
 	return response, nil
 }
 
+// ParseListUploadsResponse parses an HTTP response from a ListUploadsWithResponse call
+func ParseListUploadsResponse(rsp *http.Response) (*ListUploadsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListUploadsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UploadPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCreateUploadResponse parses an HTTP response from a CreateUploadWithResponse call
 func ParseCreateUploadResponse(rsp *http.Response) (*CreateUploadResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10453,6 +10824,35 @@ func ParseCreateUploadResponse(rsp *http.Response) (*CreateUploadResponse, error
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUploadResponse parses an HTTP response from a DeleteUploadWithResponse call
+func ParseDeleteUploadResponse(rsp *http.Response) (*DeleteUploadResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUploadResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -10719,9 +11119,15 @@ type ServerInterface interface {
 	// SetTemplateTag Let NAME:TAG mean this template from now on, whatever it meant before
 	// (PUT /v1/templates/{template}/tags/{tag})
 	SetTemplateTag(w http.ResponseWriter, r *http.Request, template TemplateRef, tag string)
+	// ListUploads List the project's uploads, newest first
+	// (GET /v1/uploads)
+	ListUploads(w http.ResponseWriter, r *http.Request, params ListUploadsParams)
 	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
 	// (POST /v1/uploads)
 	CreateUpload(w http.ResponseWriter, r *http.Request, params CreateUploadParams)
+	// DeleteUpload Delete an upload; refused while a build uses it
+	// (DELETE /v1/uploads/{upload})
+	DeleteUpload(w http.ResponseWriter, r *http.Request, upload string)
 	// ListUsers List the org's users
 	// (GET /v1/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -12285,6 +12691,52 @@ func (siw *ServerInterfaceWrapper) SetTemplateTag(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListUploads operation middleware
+func (siw *ServerInterfaceWrapper) ListUploads(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUploadsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListUploads(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // CreateUpload operation middleware
 func (siw *ServerInterfaceWrapper) CreateUpload(w http.ResponseWriter, r *http.Request) {
 
@@ -12317,6 +12769,32 @@ func (siw *ServerInterfaceWrapper) CreateUpload(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateUpload(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteUpload operation middleware
+func (siw *ServerInterfaceWrapper) DeleteUpload(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "upload" -------------
+	var upload string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "upload", r.PathValue("upload"), &upload, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "upload", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteUpload(w, r, upload)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -12626,7 +13104,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates/{template}/logs", wrapper.GetTemplateLogs)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.DeleteTemplateTag)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/templates/{template}/tags/{tag}", wrapper.SetTemplateTag)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/uploads", wrapper.ListUploads)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/uploads", wrapper.CreateUpload)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/uploads/{upload}", wrapper.DeleteUpload)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/users/{user}", wrapper.DeleteUser)
@@ -14370,6 +14850,45 @@ func (response SetTemplateTagdefaultApplicationProblemPlusJSONResponse) VisitSet
 	return err
 }
 
+type ListUploadsRequestObject struct {
+	Params ListUploadsParams
+}
+
+type ListUploadsResponseObject interface {
+	VisitListUploadsResponse(w http.ResponseWriter) error
+}
+
+type ListUploads200JSONResponse UploadPage
+
+func (response ListUploads200JSONResponse) VisitListUploadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUploadsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListUploadsdefaultApplicationProblemPlusJSONResponse) VisitListUploadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CreateUploadRequestObject struct {
 	Params CreateUploadParams
 	Body   *CreateUploadJSONRequestBody
@@ -14399,6 +14918,39 @@ type CreateUploaddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateUploaddefaultApplicationProblemPlusJSONResponse) VisitCreateUploadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteUploadRequestObject struct {
+	Upload string `json:"upload"`
+}
+
+type DeleteUploadResponseObject interface {
+	VisitDeleteUploadResponse(w http.ResponseWriter) error
+}
+
+type DeleteUpload204Response struct {
+}
+
+func (response DeleteUpload204Response) VisitDeleteUploadResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteUploaddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteUploaddefaultApplicationProblemPlusJSONResponse) VisitDeleteUploadResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -14687,9 +15239,15 @@ type StrictServerInterface interface {
 	// SetTemplateTag Let NAME:TAG mean this template from now on, whatever it meant before
 	// (PUT /v1/templates/{template}/tags/{tag})
 	SetTemplateTag(ctx context.Context, request SetTemplateTagRequestObject) (SetTemplateTagResponseObject, error)
+	// ListUploads List the project's uploads, newest first
+	// (GET /v1/uploads)
+	ListUploads(ctx context.Context, request ListUploadsRequestObject) (ListUploadsResponseObject, error)
 	// CreateUpload Begin an upload that a template build uses (root file system, image archive or files to copy)
 	// (POST /v1/uploads)
 	CreateUpload(ctx context.Context, request CreateUploadRequestObject) (CreateUploadResponseObject, error)
+	// DeleteUpload Delete an upload; refused while a build uses it
+	// (DELETE /v1/uploads/{upload})
+	DeleteUpload(ctx context.Context, request DeleteUploadRequestObject) (DeleteUploadResponseObject, error)
 	// ListUsers List the org's users
 	// (GET /v1/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -15880,6 +16438,32 @@ func (sh *strictHandler) SetTemplateTag(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ListUploads operation middleware
+func (sh *strictHandler) ListUploads(w http.ResponseWriter, r *http.Request, params ListUploadsParams) {
+	var request ListUploadsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListUploads(ctx, request.(ListUploadsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListUploads")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListUploadsResponseObject); ok {
+		if err := validResponse.VisitListUploadsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CreateUpload operation middleware
 func (sh *strictHandler) CreateUpload(w http.ResponseWriter, r *http.Request, params CreateUploadParams) {
 	var request CreateUploadRequestObject
@@ -15906,6 +16490,32 @@ func (sh *strictHandler) CreateUpload(w http.ResponseWriter, r *http.Request, pa
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateUploadResponseObject); ok {
 		if err := validResponse.VisitCreateUploadResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteUpload operation middleware
+func (sh *strictHandler) DeleteUpload(w http.ResponseWriter, r *http.Request, upload string) {
+	var request DeleteUploadRequestObject
+
+	request.Upload = upload
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteUpload(ctx, request.(DeleteUploadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteUpload")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteUploadResponseObject); ok {
+		if err := validResponse.VisitDeleteUploadResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

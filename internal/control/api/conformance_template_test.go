@@ -46,7 +46,10 @@ func templateExchanges() []exchange {
 		{name: "upload of a digest", method: "POST", path: "/v1/uploads", body: fmt.Sprintf(`{"sha256":"%064x"}`, 7), status: 201},
 		{name: "upload of a bad digest", method: "POST", path: "/v1/uploads", body: `{"sha256":"x"}`, code: space.CodeInvalid, field: "sha256"},
 		{name: "upload with another field", method: "POST", path: "/v1/uploads", body: `{"name":"x"}`, code: space.CodeInvalid, field: "name"},
-		{name: "bytes of an upload are the edge's", method: "PUT", path: "/v1/uploads/" + space.NewID(space.PrefixUpload), body: `x`, code: space.CodeNotFound},
+		{name: "bytes of an upload are the edge's", method: "PUT", path: "/v1/uploads/" + space.NewID(space.PrefixUpload), body: `x`, code: space.CodeMethod},
+		wrong("GET", "/v1/uploads?cursor=x", space.CodeInvalid, "cursor"),
+		wrong("GET", "/v1/uploads?limit=0", space.CodeInvalid, "limit"),
+		{name: "list uploads", method: "GET", path: "/v1/uploads", status: 200},
 	}...)
 }
 

@@ -308,6 +308,7 @@ func missingExchanges(box string) []exchange {
 			{method: "GET", path: "/v1/templates/" + id},
 			{method: "DELETE", path: "/v1/templates/" + id},
 			{method: "GET", path: "/v1/templates/" + id + "/logs"},
+			{method: "DELETE", path: "/v1/uploads/" + id},
 			{method: "PUT", path: "/v1/templates/" + id + "/tags/v1"},
 			{method: "DELETE", path: "/v1/templates/" + id + "/aliases/www"},
 		} {

@@ -26,6 +26,7 @@ func (r *rig) belong(t *testing.T) belongings {
 		"sandbox": box.Id, "session": r.session(t, box.Id).Session.Id, "template": "mini", "tag": "stable", "alias": "small",
 		"operation": decode[gen.Operation](t, r.do(t, "POST", "/v1/templates", `{"recipe":"mini"}`)).Id,
 		"project":   project.Id, "user": user.Id, "key": me.Key.Id, "token": r.token(t, box.Id).Token.Id,
+		"upload": decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201)).Id,
 	}
 }
 
@@ -34,7 +35,7 @@ func nobodys() belongings {
 	return belongings{
 		"sandbox": space.NewID(space.PrefixSandbox), "session": space.NewID(space.PrefixSession), "template": "nothing", "tag": "none", "alias": "none",
 		"operation": space.NewID(space.PrefixOperation), "project": space.NewID(space.PrefixProject), "user": space.NewID(space.PrefixUser),
-		"key": space.NewID(space.PrefixKey), "token": space.NewID(space.PrefixToken),
+		"key": space.NewID(space.PrefixKey), "token": space.NewID(space.PrefixToken), "upload": space.NewID(space.PrefixUpload),
 	}
 }
 

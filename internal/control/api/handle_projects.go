@@ -107,8 +107,8 @@ func renderProject(p record.Project) gen.Project {
 		Quota: gen.Quota{
 			Sandboxes: narrow(p.Quota.Sandboxes), Vcpus: narrow(p.Quota.VCPUs), MemoryMb: mibOf(p.Quota.MemoryBytes), DiskMb: mibOf(p.Quota.DiskBytes),
 		},
-		Used: gen.Quota{
-			Sandboxes: narrow(&p.Used.Sandboxes), Vcpus: narrow(&p.Used.VCPUs), MemoryMb: mibOf(&p.Used.MemoryBytes), DiskMb: mibOf(&p.Used.DiskBytes),
+		Used: gen.QuotaUse{
+			Sandboxes: int(p.Used.Sandboxes), Vcpus: int(p.Used.VCPUs), MemoryMb: mib(p.Used.MemoryBytes), DiskMb: mib(p.Used.DiskBytes), UploadsMb: mib(p.UploadBytes),
 		},
 	}
 }
@@ -121,11 +121,13 @@ func narrow(n *int64) *int {
 	return &i
 }
 
-// mibOf rounds up: what is used in part is used.
 func mibOf(b *int64) *int64 {
 	if b == nil {
 		return nil
 	}
-	m := (*b + record.MiB - 1) / record.MiB
+	m := mib(*b)
 	return &m
 }
+
+// mib rounds up: what is used in part is used.
+func mib(b int64) int64 { return (b + record.MiB - 1) / record.MiB }

@@ -18,11 +18,11 @@ func TestMe(t *testing.T) {
 	if me.Role != gen.RoleOwner || me.Key.Prefix != r.key[:14] || me.Org.Name != "default" || me.Project.Name != "default" || me.Key.Project != me.Project.Id {
 		t.Errorf("me: %+v", me)
 	}
-	if me.Project.Quota != (gen.Quota{}) || *me.Project.Used.Sandboxes != 0 || *me.Project.Used.DiskMb != 0 {
+	if me.Project.Quota != (gen.Quota{}) || me.Project.Used.Sandboxes != 0 || me.Project.Used.DiskMb != 0 {
 		t.Errorf("a new project: %+v", me.Project)
 	}
 	r.sandbox(t) // its disk, and its template's
-	if used := r.me(t).Project.Used; *used.Sandboxes != 1 || *used.Vcpus != 1 || *used.MemoryMb != 128 || *used.DiskMb != 2*64 {
+	if used := r.me(t).Project.Used; used.Sandboxes != 1 || used.Vcpus != 1 || used.MemoryMb != 128 || used.DiskMb != 2*64 {
 		t.Errorf("with a sandbox: %+v", used)
 	}
 }

@@ -56,7 +56,7 @@ func TestQuotaIsHeld(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	used := decode[gen.Project](t, r.do(t, "GET", project, nil).want(t, 200)).Used
-	if *used.Sandboxes != 1 || *used.MemoryMb != 128 {
+	if used.Sandboxes != 1 || used.MemoryMb != 128 {
 		t.Errorf("used: %+v", used)
 	}
 }

@@ -63,7 +63,7 @@ func newRig(t *testing.T) *rig {
 	store, bell := postgres.New(pool).Sealing(envelope.New([32]byte{1})), new(wake.Bell)
 	tpls := templates.New(store, bell, nodeName)
 	boxes := sandboxes.New(store, tpls, bell)
-	ups := uploads.New(store, nodeName, "http://edge.test")
+	ups := uploads.New(store, bell, nodeName, "http://edge.test")
 	r := &rig{
 		pool: pool, store: store, bell: bell, boxes: boxes, sessions: sessions.New(store, boxes, tpls, bell, "http://edge.test"),
 		access: access.New(store, boxes, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, bell)),

@@ -75,6 +75,8 @@ var routes = map[string]route{
 	"PUT /v1/templates/{template}/aliases/{alias}":    {needs: space.PermissionWriteTemplates},
 	"DELETE /v1/templates/{template}/aliases/{alias}": {needs: space.PermissionWriteTemplates},
 	"GET /v1/templates/{template}/logs":               {needs: space.PermissionReadTemplates, query: page},
+	"GET /v1/uploads":                                 {needs: space.PermissionReadTemplates, query: page},
+	"DELETE /v1/uploads/{upload}":                     {needs: space.PermissionWriteTemplates},
 	"POST /v1/uploads":                                {needs: space.PermissionWriteTemplates, body: func() any { return new(gen.UploadCreate) }, limit: maxBody},
 
 	"GET /v1/me":                    {needs: space.PermissionReadSelf},

@@ -16,6 +16,7 @@ import (
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/uploads"
+	"github.com/space-platform/space/internal/control/wake"
 )
 
 // build builds a template and returns it when the build has ended.
@@ -453,7 +454,7 @@ func TestUploads(t *testing.T) {
 	if u.Url != "http://edge.test/v1/uploads/"+u.Id || !strings.HasPrefix(u.Token, "spaceupl_") || time.Until(u.ExpiresAt) > time.Hour || time.Until(u.ExpiresAt) < 50*time.Minute {
 		t.Errorf("%+v", u)
 	}
-	resolver := uploads.New(r.store, nodeName, "http://edge.test")
+	resolver := uploads.New(r.store, r.bell, nodeName, "http://edge.test")
 	got, err := resolver.Resolve(t.Context(), u.Id, u.Token)
 	if err != nil || got.ID != u.Id || got.Node != nodeName || got.SHA256 != digest {
 		t.Errorf("%+v, %v", got, err)
@@ -498,4 +499,63 @@ func TestSameKeySameBuild(t *testing.T) {
 	}
 	r.do(t, "POST", "/v1/templates", body).code(t, space.CodeNotFound)
 	r.do(t, "POST", "/v1/templates", `{"name":"web","image":"x"}`, "Idempotency-Key", "k").code(t, space.CodeIdempotencyMismatch)
+}
+
+// TestUploadsAreListedCountedAndDeleted has the node report an upload: the project's use shows it until it's deleted. A build keeps it.
+func TestUploadsAreListedCountedAndDeleted(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	digest := strings.Repeat("0a", 32)
+	u := decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{"sha256":"`+digest+`"}`).want(t, 201))
+	other := decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201))
+	if _, err := r.store.Observe(t.Context(), record.Seen{Node: nodeName, Uploads: []record.UploadSeen{{ID: u.Id, Bytes: 1<<20 + 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	if used := r.me(t).Project.Used; used.UploadsMb != 2 {
+		t.Errorf("%+v", used)
+	}
+	page := decode[gen.UploadPage](t, r.do(t, "GET", "/v1/uploads?limit=1", nil).want(t, 200))
+	if len(page.Items) != 1 || page.Items[0].Id != other.Id || page.Items[0].Bytes != 0 || page.Items[0].Sha256 != nil || page.NextCursor == nil {
+		t.Fatalf("%+v", page)
+	}
+	page = decode[gen.UploadPage](t, r.do(t, "GET", "/v1/uploads?cursor="+*page.NextCursor, nil).want(t, 200))
+	if x := page.Items; len(x) != 1 || x[0].Id != u.Id || x[0].Bytes != 1<<20+1 || *x[0].Sha256 != digest || x[0].InUse || x[0].UsableUntil.Sub(x[0].CreatedAt) != 24*time.Hour || page.NextCursor != nil {
+		t.Errorf("%+v", page)
+	}
+	rung, stop := r.bell.Listen(wake.Node(nodeName))
+	defer stop()
+	for range 2 {
+		r.do(t, "DELETE", "/v1/uploads/"+u.Id, nil).want(t, 204)
+	}
+	select {
+	case <-rung:
+	case <-t.Context().Done():
+		t.Fatal("the node isn't woken")
+	}
+	if used := r.me(t).Project.Used; used.UploadsMb != 0 {
+		t.Errorf("after the delete: %+v", used)
+	}
+	if _, err := uploads.New(r.store, r.bell, nodeName, "http://edge.test").Resolve(t.Context(), u.Id, u.Token); space.CodeOf(err) != space.CodeUnauthenticated {
+		t.Errorf("the token of a deleted upload: %v", err)
+	}
+	r.do(t, "POST", "/v1/templates", `{"name":"web","rootfs":"`+u.Id+`"}`).code(t, space.CodeInvalid)
+}
+
+// TestUploadThatABuildUsesStays deletes it while the build waits.
+func TestUploadThatABuildUsesStays(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	u := decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201))
+	n := record.NewTemplate{ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: r.me(t).Project.Id, Name: "waits", Node: "elsewhere",
+		Build: record.Build{Source: record.Source{Rootfs: u.Id}}, Content: func(map[string]string) ([32]byte, error) { return [32]byte{9}, nil },
+		Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
+	if _, err := r.store.BuildTemplate(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	r.do(t, "DELETE", "/v1/uploads/"+u.Id, nil).code(t, space.CodeConflict)
+	if x := decode[gen.UploadPage](t, r.do(t, "GET", "/v1/uploads", nil).want(t, 200)).Items; len(x) != 1 || !x[0].InUse {
+		t.Errorf("%+v", x)
+	}
+	r.do(t, "DELETE", "/v1/templates/"+n.ID, nil).want(t, 204)
+	r.do(t, "DELETE", "/v1/uploads/"+u.Id, nil).want(t, 204)
 }

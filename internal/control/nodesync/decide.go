@@ -14,6 +14,7 @@ type Plan struct {
 	Executions []record.ExecutionSeen
 	Templates  []record.TemplateSeen
 	Logs       []record.LogSeen
+	Uploads    []record.UploadSeen
 	// LogsReceived has the number of the newest line of each log that the report brought.
 	LogsReceived map[string]int64
 	// Doubts are the ids of executions and templates that were absent for the first time: the next report tells.
@@ -29,6 +30,7 @@ func Decide(wanted record.Wanted, report Report, doubted map[string]bool, now ti
 	}}
 	d.executions(wanted.Executions)
 	d.templates(wanted)
+	d.uploads(wanted.Uploads)
 	return d.plan
 }
 

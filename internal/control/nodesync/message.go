@@ -24,13 +24,15 @@ const (
 	maxReported = 10_000
 	// maxSessionEnds bounds the ends of sessions in a report.
 	maxSessionEnds = 200
+	// maxUploadBytes bounds what a node may say of an upload, far beyond what one may have: sums of them must fit.
+	maxUploadBytes = 1 << 40
 	// maxText bounds each text that a node reports.
 	maxText = 4096
 )
 
 // readReport reads a node's report off the wire. A malformed one is refused as a whole.
 func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
-	if n := len(m.Executions) + len(m.Templates); n > maxReported {
+	if n := len(m.Executions) + len(m.Templates) + len(m.Uploads); n > maxReported {
 		return Report{}, space.Errorf(space.CodeTooLarge, "the report has %d entries: at most %d are allowed", n, maxReported)
 	}
 	out := Report{Complete: m.Complete, Facts: record.Facts{
@@ -50,6 +52,12 @@ func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
 			return Report{}, err
 		}
 		out.Templates = append(out.Templates, r)
+	}
+	for _, u := range m.Uploads {
+		if err := space.CheckID(space.PrefixUpload, u.GetUpload()); err != nil {
+			return Report{}, space.Errorf(space.CodeInvalid, "%w", err)
+		}
+		out.Uploads = append(out.Uploads, record.UploadSeen{ID: u.Upload, Bytes: int64(min(u.Bytes, maxUploadBytes))})
 	}
 	if n := len(m.SessionEnds); n > maxSessionEnds {
 		return Report{}, space.Errorf(space.CodeTooLarge, "the report has %d ends of sessions: at most %d are allowed", n, maxSessionEnds)
@@ -165,6 +173,8 @@ func writeWhat(o Order, builds map[string]record.BuildOrder) *controlv1.Order {
 		return &controlv1.Order{Order: &controlv1.Order_RemoveExecution{RemoveExecution: &controlv1.RemoveExecution{Route: peer.RouteMessage(o.Route)}}}
 	case RemoveTemplate:
 		return &controlv1.Order{Order: &controlv1.Order_RemoveTemplate{RemoveTemplate: &controlv1.RemoveTemplate{Template: o.Template}}}
+	case RemoveUpload:
+		return &controlv1.Order{Order: &controlv1.Order_RemoveUpload{RemoveUpload: &controlv1.RemoveUpload{Upload: o.Upload}}}
 	default:
 		panic(fmt.Sprintf("order of unknown kind %d", o.Kind))
 	}

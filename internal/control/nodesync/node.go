@@ -114,7 +114,7 @@ func (n *Node) observe(ctx context.Context, report Report) (Plan, error) {
 	}
 	now := time.Now()
 	plan := Decide(wanted, report, n.doubted, now)
-	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs, Sessions: report.Sessions}
+	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs, Sessions: report.Sessions, Uploads: plan.Uploads}
 	if report.Facts != n.facts || now.Sub(n.seenAt) >= seeEvery {
 		seen.Facts = &report.Facts
 	}

@@ -13,6 +13,7 @@ type Report struct {
 	Complete   bool // false: what is absent means nothing
 	Executions []ExecutionReport
 	Templates  []TemplateReport
+	Uploads    []record.UploadSeen
 	Sessions   []record.SessionEnd // that the node doesn't know to be recorded
 	Facts      record.Facts
 
@@ -41,6 +42,7 @@ type Order struct {
 	Template string          // tpl_…, of a template or of an execution to be
 	Shape    record.Shape    // of an execution
 	Grace    time.Duration   // of an execution to be stopped
+	Upload   string          // upl_…
 	DiskOf   string          // exe_…, of an execution to be: from whose disk it boots
 	Cause    telemetry.Cause // what asked for it, if that is known
 }
@@ -55,6 +57,7 @@ const (
 	EnsureTemplate
 	RemoveTemplate
 	StopExecution
+	RemoveUpload
 )
 
 // Answer is what a node is told.

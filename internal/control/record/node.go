@@ -75,6 +75,7 @@ type GuestFigures struct {
 type Wanted struct {
 	Executions []WantedExecution
 	Templates  []WantedTemplate
+	Uploads    []UploadSeen // as recorded
 }
 
 // ExecutionSeen is something new about an execution.
@@ -93,9 +94,10 @@ type Seen struct {
 	Templates  []TemplateSeen
 	Logs       []LogSeen
 	Sessions   []SessionEnd
+	Uploads    []UploadSeen
 }
 
 // Empty reports whether there is nothing to write.
 func (s Seen) Empty() bool {
-	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0 && len(s.Sessions) == 0
+	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0 && len(s.Sessions) == 0 && len(s.Uploads) == 0
 }

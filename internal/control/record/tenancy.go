@@ -38,12 +38,14 @@ func (u Usage) With(more Usage) Usage {
 
 // Project is a project of an organisation.
 type Project struct {
-	ID        string
-	Org       string
-	Name      string
-	Quota     Quota
-	Used      Usage
-	CreatedAt time.Time
+	ID    string
+	Org   string
+	Name  string
+	Quota Quota
+	Used  Usage
+
+	UploadBytes int64 // of its uploads, which have a limit of their own
+	CreatedAt   time.Time
 }
 
 // NewProject is a project to be.

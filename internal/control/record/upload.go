@@ -18,6 +18,7 @@ type Upload struct {
 	SHA256    string // in hex; empty: whatever it is
 	ExpiresAt time.Time
 	Expired   bool
+	Deleted   bool
 	DiskQuota *int64 // of its project, in bytes; nil: unlimited
 }
 
@@ -29,4 +30,20 @@ type NewUpload struct {
 	Token   TokenHash
 	SHA256  string
 	Request Request
+}
+
+// UploadInfo is an upload as its project sees it.
+type UploadInfo struct {
+	ID          string
+	SHA256      string // that it was begun with, in hex; empty: none
+	Bytes       int64  // that its node has
+	InUse       bool   // by a build that hasn't ended
+	CreatedAt   time.Time
+	UsableUntil time.Time
+}
+
+// UploadSeen is how much of an upload its node has.
+type UploadSeen struct {
+	ID    string
+	Bytes int64
 }

@@ -11,6 +11,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/token"
+	"github.com/space-platform/space/internal/control/wake"
 )
 
 // MaxBytes bounds an upload; a node takes no larger one.
@@ -31,18 +32,21 @@ func Room(u record.Upload) uint64 {
 type Store interface {
 	CreateUpload(ctx context.Context, n record.NewUpload) (id string, err error)
 	Upload(ctx context.Context, id string) (record.Upload, error)
+	Uploads(ctx context.Context, project string, after record.Position, limit int) ([]record.UploadInfo, error)
+	DeleteUpload(ctx context.Context, project, id string) (node string, err error)
 }
 
 // Uploads are the uploads of all projects.
 type Uploads struct {
 	store   Store
+	bell    *wake.Bell
 	node    string // that takes them
 	edgeURL string
 }
 
-// New returns the uploads in a store; node takes new ones, which clients send to edgeURL.
-func New(store Store, node, edgeURL string) *Uploads {
-	return &Uploads{store: store, node: node, edgeURL: edgeURL}
+// New returns the uploads in a store; node takes new ones, which clients send to edgeURL. It rings for the nodes that are to remove some.
+func New(store Store, bell *wake.Bell, node, edgeURL string) *Uploads {
+	return &Uploads{store: store, bell: bell, node: node, edgeURL: edgeURL}
 }
 
 // Ticket is a new upload with its token. It's shown once.
@@ -111,8 +115,38 @@ func (u *Uploads) Resolve(ctx context.Context, id, secret string) (record.Upload
 	switch {
 	case subtle.ConstantTimeCompare(hash[:], found.Token[:]) != 1:
 		return record.Upload{}, invalid
+	case found.Deleted:
+		return record.Upload{}, invalid
 	case found.Expired:
 		return record.Upload{}, space.Errorf(space.CodeTokenExpired, "the upload token has expired: create another upload")
 	}
 	return found, nil
+}
+
+// MaxPage bounds a page of a list.
+const MaxPage = 100
+
+// List returns a page of the uploads of a project, newest first, and where the next one begins; the zero position if there's none.
+func (u *Uploads) List(ctx context.Context, project string, after record.Position, limit int) ([]record.UploadInfo, record.Position, error) {
+	limit = min(limit, MaxPage)
+	rows, err := u.store.Uploads(ctx, project, after, limit+1)
+	if err != nil || len(rows) <= limit {
+		return rows, record.Position{}, err
+	}
+	last := rows[limit-1]
+	return rows[:limit], record.Position{CreatedAt: last.CreatedAt, ID: last.ID}, nil
+}
+
+// Delete lets an upload go: it counts no more, and its node is told to remove it. Deleting one again is no error, as long as it's on record.
+//
+// Errors: not_found, conflict (a build uses it).
+func (u *Uploads) Delete(ctx context.Context, project, id string) error {
+	if space.CheckID(space.PrefixUpload, id) != nil {
+		return space.Errorf(space.CodeNotFound, "the upload does not exist")
+	}
+	node, err := u.store.DeleteUpload(ctx, project, id)
+	if err == nil && node != "" {
+		u.bell.Ring(wake.Node(node))
+	}
+	return err
 }

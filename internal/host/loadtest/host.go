@@ -62,7 +62,7 @@ func (h *Host) open(ctx context.Context, i instance.Instance, d vmm.Driver, vers
 	if err != nil {
 		return err
 	}
-	if h.uploads, err = upload.Open(dir("uploads")); err != nil {
+	if h.uploads, err = upload.Open(dir("uploads"), changes.Notify); err != nil {
 		return err
 	}
 	ends, err := session.OpenEnds(dir("session-ends"), changes.Notify)

@@ -164,6 +164,9 @@ func (h *Host) status() *hostv1.WatchResponse {
 	for _, r := range h.Templates.Reports() {
 		out.Templates = append(out.Templates, templateReport(r))
 	}
+	for _, u := range h.Uploads.List() {
+		out.Uploads = append(out.Uploads, &controlv1.UploadReport{Upload: u.ID, Bytes: uint64(u.Bytes)})
+	}
 	out.SessionEnds = h.Ends.Untold()
 	return out
 }

@@ -50,6 +50,7 @@ type rig struct {
 
 	built    template.Order // the newest
 	received map[string]uint64
+	unwanted []string // uploads
 }
 
 func newRig(t *testing.T) *rig {

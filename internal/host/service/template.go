@@ -50,10 +50,11 @@ func (h *Host) RemoveTemplate(_ context.Context, req *connect.Request[hostv1.Rem
 	return connect.NewResponse(&hostv1.RemoveTemplateResponse{}), nil
 }
 
-// AcknowledgeLogs lets go of lines, and of ends of sessions, that the control plane has.
+// AcknowledgeLogs lets go of lines, and of ends of sessions, that the control plane has, and of uploads that it wants no more.
 func (h *Host) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.AcknowledgeLogsRequest]) (*connect.Response[hostv1.AcknowledgeLogsResponse], error) {
 	h.Templates.Acknowledge(req.Msg.GetReceived())
 	h.Ends.Acknowledge(req.Msg.GetSessionEnds())
+	h.Uploads.Remove(req.Msg.GetUnwantedUploads())
 	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,10 @@ import (
 
 // uploads takes everything and gives back how much it was.
 type uploads struct{ *rig }
+
+func (s uploads) List() []upload.Stored { return []upload.Stored{{ID: "upl_a", Bytes: 7}} }
+
+func (s uploads) Remove(ids []string) { s.unwanted = ids }
 
 func (s uploads) Put(_ context.Context, u upload.Upload, next upload.Next) (upload.File, error) {
 	f := upload.File{SHA256: u.SHA256}
@@ -68,9 +73,27 @@ func TestTemplatesAreRemovedAndAcknowledged(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	got := map[string]uint64{"a": 1}
-	if _, err := r.host.AcknowledgeLogs(t.Context(), connect.NewRequest(&hostv1.AcknowledgeLogsRequest{Received: got})); err != nil || r.received["a"] != 1 {
-		t.Errorf("%v, %v", r.received, err)
+	got := &hostv1.AcknowledgeLogsRequest{Received: map[string]uint64{"a": 1}, UnwantedUploads: []string{"upl_a"}}
+	if _, err := r.host.AcknowledgeLogs(t.Context(), connect.NewRequest(got)); err != nil || r.received["a"] != 1 || !slices.Equal(r.unwanted, []string{"upl_a"}) {
+		t.Errorf("%v, %v, %v", r.received, r.unwanted, err)
+	}
+}
+
+func TestStatusHasTheUploads(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stream, err := r.host.Watch(ctx, connect.NewRequest(&hostv1.WatchRequest{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	defer cancel()
+	if !stream.Receive() {
+		t.Fatal(stream.Err())
+	}
+	if got := stream.Msg().GetUploads(); len(got) != 1 || got[0].GetUpload() != "upl_a" || got[0].GetBytes() != 7 {
+		t.Errorf("%v", got)
 	}
 }
 

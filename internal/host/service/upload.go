@@ -18,6 +18,8 @@ import (
 // Uploads stages what template builds use. See upload.Store.
 type Uploads interface {
 	Put(ctx context.Context, u upload.Upload, next upload.Next) (upload.File, error)
+	List() []upload.Stored
+	Remove(ids []string)
 }
 
 // Put stages an upload, whole or not at all.

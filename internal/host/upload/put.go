@@ -156,12 +156,12 @@ func (p *put) reserve() error {
 	limit := min(p.upload.ProjectBytes, maxProject)
 	room := limit - s.ofProject(p.upload.Project, p.upload.ID)
 	if more > room {
-		return space.Errorf(space.CodeQuotaExceeded, "the project's uploads may have %d bytes together, and %d of them are taken; uploads go a day after their last use",
+		return space.Errorf(space.CodeQuotaExceeded, "the project's uploads may have %d bytes together, and %d of them are taken; delete some, or wait: each goes within a day",
 			limit, limit-room-p.reserved)
 	}
 	step := min(max(more, reserveStep), room)
 	if s.total()+step > maxTotal || s.free() < step {
-		return space.Errorf(space.CodeCapacity, "the node has no room for more uploads; they go a day after their last use")
+		return space.Errorf(space.CodeCapacity, "the node has no room for more uploads; each goes within a day")
 	}
 	p.reserved += step
 	s.coming[p.upload.Project] += step
@@ -216,6 +216,7 @@ func (p *put) publish(f File) error {
 		return fmt.Errorf("stage an upload: %w", err)
 	}
 	s.uploads[p.upload.ID] = r
+	s.changed()
 	if ok {
 		os.Remove(s.path(old.File)) // what stays goes with the next Open
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,11 +55,12 @@ const recordSuffix = ".json"
 
 // Store holds the uploads of this node.
 type Store struct {
-	dir    string
-	now    func() time.Time
-	puts   chan struct{} // held by those that put
-	cancel context.CancelFunc
-	sweeps sync.WaitGroup
+	dir     string
+	now     func() time.Time
+	changed func()
+	puts    chan struct{} // held by those that put
+	cancel  context.CancelFunc
+	sweeps  sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
 	uploads map[string]*record
@@ -66,13 +68,14 @@ type Store struct {
 }
 
 // Open reads the uploads in a directory, which it makes if need be, and removes what isn't one. Close ends what it began.
-func Open(dir string) (*Store, error) { return open(dir, time.Now) }
+// changed is called when List would say something else; it must not block.
+func Open(dir string, changed func()) (*Store, error) { return open(dir, time.Now, changed) }
 
-func open(dir string, now func() time.Time) (*Store, error) {
+func open(dir string, now func() time.Time, changed func()) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the uploads: %w", err)
 	}
-	s := &Store{dir: dir, now: now, puts: make(chan struct{}, maxPuts), uploads: map[string]*record{}, coming: map[string]int64{}}
+	s := &Store{dir: dir, now: now, changed: changed, puts: make(chan struct{}, maxPuts), uploads: map[string]*record{}, coming: map[string]int64{}}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open the uploads: %w", err)
 	}
@@ -163,6 +166,39 @@ func (s *Store) keepSweeping(ctx context.Context) {
 	}
 }
 
+// Stored is an upload that is whole on the node.
+type Stored struct {
+	ID    string
+	Bytes int64
+}
+
+// List returns all uploads in the order of their ids.
+func (s *Store) List() []Stored {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]Stored, 0, len(s.uploads))
+	for id, r := range s.uploads {
+		out = append(out, Stored{ID: id, Bytes: r.Bytes})
+	}
+	slices.SortFunc(out, func(a, b Stored) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// Remove removes uploads, but for those that are being used. Whoever wants those gone says so again. Unknown ones are ignored.
+func (s *Store) Remove(ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		r, ok := s.uploads[id]
+		if !ok || r.uses > 0 {
+			continue
+		}
+		if err := s.remove(id, r); err != nil {
+			slog.Warn("can't remove an upload", "upload", id, "err", err)
+		}
+	}
+}
+
 // sweep removes uploads that nobody has used for their lifetime.
 func (s *Store) sweep() {
 	s.mu.Lock()
@@ -183,6 +219,7 @@ func (s *Store) remove(id string, r *record) error {
 		return err
 	}
 	delete(s.uploads, id)
+	s.changed()
 	return os.Remove(s.path(r.File))
 }
 

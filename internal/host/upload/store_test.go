@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,7 @@ func newStore(t *testing.T) *Store {
 
 func openStore(t *testing.T, dir string, now func() time.Time) *Store {
 	t.Helper()
-	s, err := open(dir, now)
+	s, err := open(dir, now, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,4 +251,45 @@ func TestProjectsShare(t *testing.T) {
 	now = now.Add(2 * lifetime)
 	s.sweep()
 	fits(id(), own, "1234567890")
+}
+
+// TestRemoveSparesWhatIsUsed lists uploads and removes them; what a build uses goes when that has ended and it's said again.
+func TestRemoveSparesWhatIsUsed(t *testing.T) {
+	changes := 0
+	s, err := open(t.TempDir(), time.Now, func() { changes++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	ids := []string{space.NewID(space.PrefixUpload), space.NewID(space.PrefixUpload)}
+	slices.Sort(ids)
+	for _, id := range ids {
+		if _, err := s.Put(t.Context(), Upload{ID: id, MaxBytes: 100, Project: own, ProjectBytes: 6}, parts("abc")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(n int, all ...Stored) {
+		t.Helper()
+		if got := s.List(); !slices.Equal(got, all) || changes != n || len(names(t, s)) != 2*len(all) {
+			t.Errorf("after %d changes: %v, files %v", changes, got, names(t, s))
+		}
+	}
+	want(2, Stored{ids[0], 3}, Stored{ids[1], 3})
+	_, done, err := s.Use(ids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Remove([]string{ids[0], ids[1], space.NewID(space.PrefixUpload)})
+	want(3, Stored{ids[0], 3})
+	if _, err := s.Put(t.Context(), Upload{ID: space.NewID(space.PrefixUpload), MaxBytes: 100, Project: own, ProjectBytes: 6}, parts("def")); err != nil {
+		t.Errorf("there's no room after a removal: %v", err)
+	}
+	done()
+	s.Remove(ids)
+	if got := s.List(); len(got) != 1 || changes != 5 {
+		t.Errorf("after %d changes: %v", changes, got)
+	}
+	if got := openStore(t, s.dir, time.Now).List(); len(got) != 1 {
+		t.Errorf("in the next life: %v", got)
+	}
 }

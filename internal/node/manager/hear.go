@@ -14,7 +14,7 @@ import (
 
 // hear takes in a Watch message: it is the whole truth about what the host has. An error means that it was not taken in.
 func (t *table) hear(m *hostv1.WatchResponse) error {
-	h := &hostStatus{listed: t.listed(m), templates: m.GetTemplates(), facts: m.GetFacts(), ends: m.GetSessionEnds()}
+	h := &hostStatus{listed: t.listed(m), templates: m.GetTemplates(), facts: m.GetFacts(), ends: m.GetSessionEnds(), uploads: m.GetUploads()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.host
@@ -92,7 +92,8 @@ func (h *hostStatus) sameBesides(o *hostStatus) bool {
 			return false
 		}
 	}
-	return slices.EqualFunc(h.ends, o.ends, func(a, b *controlv1.SessionEnd) bool { return proto.Equal(a, b) })
+	return slices.EqualFunc(h.ends, o.ends, func(a, b *controlv1.SessionEnd) bool { return proto.Equal(a, b) }) &&
+		slices.EqualFunc(h.uploads, o.uploads, func(a, b *controlv1.UploadReport) bool { return proto.Equal(a, b) })
 }
 
 // templateReports is the host's word on templates, but for those whose order it hasn't shown yet. mu is held.

@@ -15,16 +15,26 @@ import (
 // logsTimeout bounds how long the host may take to hear what has arrived.
 const logsTimeout = 5 * time.Second
 
-// received hands what the control plane has of builds' logs, and of the ends of sessions, to acknowledge. While that is busy it's dropped: what isn't
-// acknowledged is reported again, and the next answer says of it again that it has arrived.
+// received hands what the control plane has of builds' logs, and of the ends of sessions, to acknowledge, and the uploads that it wants no more. While
+// that is busy it's dropped: what isn't acknowledged or removed is reported again, and an answer speaks of it again.
 func (m *Manager) received(a *controlv1.SynchronizeResponse) {
-	if len(a.GetLogsReceived()) == 0 && len(a.GetSessionEndsReceived()) == 0 {
+	unwanted := unwantedUploads(a.GetOrders())
+	if len(a.GetLogsReceived()) == 0 && len(a.GetSessionEndsReceived()) == 0 && len(unwanted) == 0 {
 		return
 	}
 	select {
-	case m.logs <- &hostv1.AcknowledgeLogsRequest{Received: a.GetLogsReceived(), SessionEnds: a.GetSessionEndsReceived()}:
+	case m.logs <- &hostv1.AcknowledgeLogsRequest{Received: a.GetLogsReceived(), SessionEnds: a.GetSessionEndsReceived(), UnwantedUploads: unwanted}:
 	default:
 	}
+}
+
+func unwantedUploads(orders []*controlv1.Order) (ids []string) {
+	for _, o := range orders {
+		if u := o.GetRemoveUpload(); u != nil {
+			ids = append(ids, u.GetUpload())
+		}
+	}
+	return ids
 }
 
 // acknowledge tells the host what the control plane has, until ctx ends.

@@ -28,7 +28,7 @@ func (t *table) report() report {
 		Node: t.node, Complete: t.host != nil, Templates: t.templateReports(),
 	}}
 	if t.host != nil {
-		out.msg.Facts, out.msg.SessionEnds = t.host.facts, t.host.ends
+		out.msg.Facts, out.msg.SessionEnds, out.msg.Uploads = t.host.facts, t.host.ends, t.host.uploads
 	}
 	for id, o := range t.orders {
 		if o.Err != nil {
@@ -101,6 +101,8 @@ func (t *table) order(c change, o *controlv1.Order) (string, error) {
 		return t.orderStop(c, o.StopExecution, cause)
 	case *controlv1.Order_RemoveTemplate:
 		return t.orderDrop(c, o.RemoveTemplate, cause)
+	case *controlv1.Order_RemoveUpload: // it's handed on at once, and given again if it wasn't followed: see received
+		return o.RemoveUpload.GetUpload(), nil
 	}
 	return "", space.Errorf(space.CodeInvalid, "an order of a kind that this build doesn't know")
 }

@@ -208,6 +208,30 @@ func TestLogsAreAcknowledged(t *testing.T) {
 	r.host.until(t, "the acknowledgement", func() bool { return r.host.received[id] == 2 && slices.Equal(r.host.told, []string{"ses_a"}) })
 }
 
+// TestUploadsAreReportedAndRemoved has the host get uploads of which the control plane doesn't want one.
+func TestUploadsAreReportedAndRemoved(t *testing.T) {
+	r := newRig(t)
+	r.host.Lock()
+	r.host.uploads = []*controlv1.UploadReport{{Upload: "upl_a", Bytes: 7}, {Upload: "upl_b", Bytes: 9}}
+	r.host.ring()
+	r.host.Unlock()
+	reported := func(want ...string) func() bool {
+		return func() bool {
+			var got []string
+			for _, u := range r.control.last.GetUploads() {
+				got = append(got, fmt.Sprint(u.GetUpload(), " ", u.GetBytes()))
+			}
+			return slices.Equal(got, want)
+		}
+	}
+	r.control.until(t, "both", reported("upl_a 7", "upl_b 9"))
+	r.control.Lock()
+	r.control.raw = []*controlv1.Order{{Order: &controlv1.Order_RemoveUpload{RemoveUpload: &controlv1.RemoveUpload{Upload: "upl_a"}}}}
+	r.control.ring()
+	r.control.Unlock()
+	r.control.until(t, "one", reported("upl_b 9"))
+}
+
 func TestUsageIsFreshOrAbsent(t *testing.T) {
 	r := newRig(t)
 	e := r.running(t)

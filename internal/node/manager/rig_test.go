@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -89,7 +90,8 @@ type fakeHost struct {
 	orders    map[string]*controlv1.EnsureExecution // as they came, by execution
 	templated map[string]*controlv1.EnsureTemplate
 	ends      []*controlv1.SessionEnd
-	told      []string          // sessions whose ends were acknowledged
+	told      []string // sessions whose ends were acknowledged
+	uploads   []*controlv1.UploadReport
 	received  map[string]uint64 // the newest acknowledged lines of logs, by template
 	call      func(context.Context, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
 	put       func(context.Context, *connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
@@ -200,6 +202,9 @@ func (h *fakeHost) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv
 	h.Lock()
 	defer h.Unlock()
 	h.received, h.told = req.Msg.GetReceived(), req.Msg.GetSessionEnds()
+	for _, id := range req.Msg.GetUnwantedUploads() {
+		h.uploads = slices.DeleteFunc(h.uploads, func(u *controlv1.UploadReport) bool { return u.GetUpload() == id })
+	}
 	h.ring()
 	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
 }
@@ -225,7 +230,7 @@ func (h *fakeHost) Put(ctx context.Context, stream *connect.ClientStream[uploadv
 func (h *fakeHost) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchRequest], out *connect.ServerStream[hostv1.WatchResponse]) error {
 	for {
 		h.Lock()
-		m, rung := &hostv1.WatchResponse{Facts: &controlv1.NodeFacts{Driver: "fake", Cpus: 2}, SessionEnds: h.ends}, h.rung
+		m, rung := &hostv1.WatchResponse{Facts: &controlv1.NodeFacts{Driver: "fake", Cpus: 2}, SessionEnds: h.ends, Uploads: slices.Clone(h.uploads)}, h.rung
 		for _, r := range h.machines {
 			m.Executions = append(m.Executions, r)
 		}

@@ -45,6 +45,7 @@ type hostStatus struct {
 	templates []*controlv1.TemplateReport
 	facts     *controlv1.NodeFacts
 	ends      []*controlv1.SessionEnd // that the control plane hasn't been told of for sure
+	uploads   []*controlv1.UploadReport
 }
 
 func openTable(path, node string) (*table, error) {

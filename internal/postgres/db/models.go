@@ -274,6 +274,12 @@ type Upload struct {
 	Sha256    string
 	CreatedAt time.Time
 	ExpiresAt time.Time
+	Bytes     int64
+	DeletedAt *time.Time
+}
+
+type UploadsInUse struct {
+	Upload string
 }
 
 type User struct {

@@ -126,9 +126,7 @@ func (q *Queries) PruneTemplates(ctx context.Context, arg PruneTemplatesParams) 
 const pruneUploads = `-- name: PruneUploads :execrows
 DELETE FROM uploads WHERE id IN (
     SELECT u.id FROM uploads u
-    WHERE u.created_at < now() - $1::interval AND NOT EXISTS (
-        SELECT 1 FROM template_uploads x JOIN templates t ON t.id = x.template LEFT JOIN template_status st ON st.template = t.id
-        WHERE x.upload = u.id AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building')
+    WHERE u.created_at < now() - $1::interval AND NOT EXISTS (SELECT 1 FROM uploads_in_use x WHERE x.upload = u.id)
     LIMIT $2
 )
 `

@@ -219,7 +219,8 @@ func (q *Queries) Org(ctx context.Context, id string) (OrgRow, error) {
 
 const project = `-- name: Project :one
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
-    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes,
+    (SELECT coalesce(sum(x.bytes), 0) FROM uploads x WHERE x.project = p.id AND x.deleted_at IS NULL)::bigint AS upload_bytes
 FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = $1 AND p.id = $2 AND p.deleted_at IS NULL
 `
@@ -242,6 +243,7 @@ type ProjectRow struct {
 	Vcpus            int64
 	MemoryBytes      int64
 	DiskBytes        int64
+	UploadBytes      int64
 }
 
 func (q *Queries) Project(ctx context.Context, arg ProjectParams) (ProjectRow, error) {
@@ -260,6 +262,7 @@ func (q *Queries) Project(ctx context.Context, arg ProjectParams) (ProjectRow, e
 		&i.Vcpus,
 		&i.MemoryBytes,
 		&i.DiskBytes,
+		&i.UploadBytes,
 	)
 	return i, err
 }
@@ -283,7 +286,8 @@ func (q *Queries) ProjectNameTaken(ctx context.Context, arg ProjectNameTakenPara
 
 const projects = `-- name: Projects :many
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
-    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes,
+    (SELECT coalesce(sum(x.bytes), 0) FROM uploads x WHERE x.project = p.id AND x.deleted_at IS NULL)::bigint AS upload_bytes
 FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = $1 AND p.deleted_at IS NULL
     AND ($2::timestamptz IS NULL OR (p.created_at, p.id) < ($2::timestamptz, $3::text))
@@ -311,6 +315,7 @@ type ProjectsRow struct {
 	Vcpus            int64
 	MemoryBytes      int64
 	DiskBytes        int64
+	UploadBytes      int64
 }
 
 // Newest first.
@@ -341,6 +346,7 @@ func (q *Queries) Projects(ctx context.Context, arg ProjectsParams) ([]ProjectsR
 			&i.Vcpus,
 			&i.MemoryBytes,
 			&i.DiskBytes,
+			&i.UploadBytes,
 		); err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ func (q *Queries) CountUploads(ctx context.Context, arg CountUploadsParams) (int
 }
 
 const holdUploads = `-- name: HoldUploads :many
-SELECT id, sha256 FROM uploads WHERE project = $1 AND id = ANY($2::text[]) AND created_at > now() - $3::interval FOR KEY SHARE
+SELECT id, sha256 FROM uploads WHERE project = $1 AND id = ANY($2::text[]) AND deleted_at IS NULL AND created_at > now() - $3::interval FOR KEY SHARE
 `
 
 type HoldUploadsParams struct {
@@ -101,6 +101,28 @@ func (q *Queries) InsertUpload(ctx context.Context, arg InsertUploadParams) erro
 	return err
 }
 
+const lockUpload = `-- name: LockUpload :one
+SELECT node, (deleted_at IS NOT NULL)::boolean AS deleted FROM uploads WHERE project = $1 AND id = $2 FOR UPDATE
+`
+
+type LockUploadParams struct {
+	Project string
+	ID      string
+}
+
+type LockUploadRow struct {
+	Node    string
+	Deleted bool
+}
+
+// Waits for transactions that hold it for a build, and keeps new ones from doing so.
+func (q *Queries) LockUpload(ctx context.Context, arg LockUploadParams) (LockUploadRow, error) {
+	row := q.db.QueryRow(ctx, lockUpload, arg.Project, arg.ID)
+	var i LockUploadRow
+	err := row.Scan(&i.Node, &i.Deleted)
+	return i, err
+}
+
 const lockUploads = `-- name: LockUploads :exec
 SELECT pg_advisory_xact_lock(hashtextextended('uploads/' || $1::text, 0))
 `
@@ -110,8 +132,64 @@ func (q *Queries) LockUploads(ctx context.Context, project string) error {
 	return err
 }
 
+const markUploadDeleted = `-- name: MarkUploadDeleted :exec
+UPDATE uploads SET deleted_at = now() WHERE id = $1
+`
+
+func (q *Queries) MarkUploadDeleted(ctx context.Context, id string) error {
+	_, err := q.db.Exec(ctx, markUploadDeleted, id)
+	return err
+}
+
+const nodeUploads = `-- name: NodeUploads :many
+SELECT id, bytes FROM uploads WHERE node = $1 AND deleted_at IS NULL
+`
+
+type NodeUploadsRow struct {
+	ID    string
+	Bytes int64
+}
+
+func (q *Queries) NodeUploads(ctx context.Context, node string) ([]NodeUploadsRow, error) {
+	rows, err := q.db.Query(ctx, nodeUploads, node)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeUploadsRow
+	for rows.Next() {
+		var i NodeUploadsRow
+		if err := rows.Scan(&i.ID, &i.Bytes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const seeUploads = `-- name: SeeUploads :exec
+UPDATE uploads u SET bytes = r.bytes
+FROM (SELECT unnest($2::text[]) AS id, unnest($3::bigint[]) AS bytes) r
+WHERE u.id = r.id AND u.node = $1
+`
+
+type SeeUploadsParams struct {
+	Node  string
+	Ids   []string
+	Sizes []int64
+}
+
+func (q *Queries) SeeUploads(ctx context.Context, arg SeeUploadsParams) error {
+	_, err := q.db.Exec(ctx, seeUploads, arg.Node, arg.Ids, arg.Sizes)
+	return err
+}
+
 const upload = `-- name: Upload :one
-SELECT u.id, u.project, u.node, u.token_hash, u.sha256, u.expires_at, (u.expires_at <= now())::boolean AS expired, p.quota_disk_bytes
+SELECT u.id, u.project, u.node, u.token_hash, u.sha256, u.expires_at, (u.expires_at <= now())::boolean AS expired,
+    (u.deleted_at IS NOT NULL)::boolean AS deleted, p.quota_disk_bytes
 FROM uploads u JOIN projects p ON p.id = u.project WHERE u.id = $1
 `
 
@@ -123,6 +201,7 @@ type UploadRow struct {
 	Sha256         string
 	ExpiresAt      time.Time
 	Expired        bool
+	Deleted        bool
 	QuotaDiskBytes *int64
 }
 
@@ -137,7 +216,80 @@ func (q *Queries) Upload(ctx context.Context, id string) (UploadRow, error) {
 		&i.Sha256,
 		&i.ExpiresAt,
 		&i.Expired,
+		&i.Deleted,
 		&i.QuotaDiskBytes,
 	)
 	return i, err
+}
+
+const uploadInUse = `-- name: UploadInUse :one
+SELECT EXISTS (SELECT 1 FROM uploads_in_use WHERE upload = $1)::boolean
+`
+
+func (q *Queries) UploadInUse(ctx context.Context, id string) (bool, error) {
+	row := q.db.QueryRow(ctx, uploadInUse, id)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const uploads = `-- name: Uploads :many
+SELECT u.id, u.sha256, u.bytes, u.created_at, (u.created_at + $1::interval)::timestamptz AS usable_until,
+    EXISTS (SELECT 1 FROM uploads_in_use x WHERE x.upload = u.id)::boolean AS in_use
+FROM uploads u
+WHERE u.project = $2 AND u.deleted_at IS NULL
+    AND ($3::timestamptz IS NULL OR (u.created_at, u.id) < ($3::timestamptz, $4::text))
+ORDER BY u.created_at DESC, u.id DESC
+LIMIT $5
+`
+
+type UploadsParams struct {
+	Kept     time.Duration
+	Project  string
+	BeforeAt *time.Time
+	BeforeID string
+	MaxRows  int32
+}
+
+type UploadsRow struct {
+	ID          string
+	Sha256      string
+	Bytes       int64
+	CreatedAt   time.Time
+	UsableUntil time.Time
+	InUse       bool
+}
+
+// Newest first, without those that are deleted.
+func (q *Queries) Uploads(ctx context.Context, arg UploadsParams) ([]UploadsRow, error) {
+	rows, err := q.db.Query(ctx, uploads,
+		arg.Kept,
+		arg.Project,
+		arg.BeforeAt,
+		arg.BeforeID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UploadsRow
+	for rows.Next() {
+		var i UploadsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Sha256,
+			&i.Bytes,
+			&i.CreatedAt,
+			&i.UsableUntil,
+			&i.InUse,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

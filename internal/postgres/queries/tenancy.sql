@@ -27,14 +27,16 @@ SELECT count(*) FROM projects WHERE org = @org AND deleted_at IS NULL;
 
 -- name: Project :one
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
-    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes,
+    (SELECT coalesce(sum(x.bytes), 0) FROM uploads x WHERE x.project = p.id AND x.deleted_at IS NULL)::bigint AS upload_bytes
 FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = @org AND p.id = @id AND p.deleted_at IS NULL;
 
 -- name: Projects :many
 -- Newest first.
 SELECT p.id, p.org, p.name, p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, p.created_at,
-    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes
+    u.sandboxes, u.vcpus, u.memory_bytes, u.disk_bytes,
+    (SELECT coalesce(sum(x.bytes), 0) FROM uploads x WHERE x.project = p.id AND x.deleted_at IS NULL)::bigint AS upload_bytes
 FROM projects p JOIN project_usage u ON u.project = p.id
 WHERE p.org = @org AND p.deleted_at IS NULL
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (p.created_at, p.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))

@@ -38,6 +38,7 @@ type SynchronizeRequest struct {
 	Facts         *NodeFacts           `protobuf:"bytes,5,opt,name=facts,proto3" json:"facts,omitempty"`
 	MaxHang       *durationpb.Duration `protobuf:"bytes,6,opt,name=max_hang,json=maxHang,proto3" json:"max_hang,omitempty"`             // at most 30 s; 0: don't hang
 	SessionEnds   []*SessionEnd        `protobuf:"bytes,7,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"` // that weren't acknowledged, at most 200
+	Uploads       []*UploadReport      `protobuf:"bytes,8,rep,name=uploads,proto3" json:"uploads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -121,6 +122,66 @@ func (x *SynchronizeRequest) GetSessionEnds() []*SessionEnd {
 	return nil
 }
 
+func (x *SynchronizeRequest) GetUploads() []*UploadReport {
+	if x != nil {
+		return x.Uploads
+	}
+	return nil
+}
+
+// UploadReport is an upload that is whole on the node.
+type UploadReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Upload        string                 `protobuf:"bytes,1,opt,name=upload,proto3" json:"upload,omitempty"` // upl_…
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UploadReport) Reset() {
+	*x = UploadReport{}
+	mi := &file_control_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UploadReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UploadReport) ProtoMessage() {}
+
+func (x *UploadReport) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UploadReport.ProtoReflect.Descriptor instead.
+func (*UploadReport) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *UploadReport) GetUpload() string {
+	if x != nil {
+		return x.Upload
+	}
+	return ""
+}
+
+func (x *UploadReport) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 // SessionEnd is how a session ended.
 type SessionEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -135,7 +196,7 @@ type SessionEnd struct {
 
 func (x *SessionEnd) Reset() {
 	*x = SessionEnd{}
-	mi := &file_control_v1_control_proto_msgTypes[1]
+	mi := &file_control_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -147,7 +208,7 @@ func (x *SessionEnd) String() string {
 func (*SessionEnd) ProtoMessage() {}
 
 func (x *SessionEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[1]
+	mi := &file_control_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -160,7 +221,7 @@ func (x *SessionEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionEnd.ProtoReflect.Descriptor instead.
 func (*SessionEnd) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SessionEnd) GetSession() string {
@@ -212,7 +273,7 @@ type NodeFacts struct {
 
 func (x *NodeFacts) Reset() {
 	*x = NodeFacts{}
-	mi := &file_control_v1_control_proto_msgTypes[2]
+	mi := &file_control_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -224,7 +285,7 @@ func (x *NodeFacts) String() string {
 func (*NodeFacts) ProtoMessage() {}
 
 func (x *NodeFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[2]
+	mi := &file_control_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -237,7 +298,7 @@ func (x *NodeFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFacts.ProtoReflect.Descriptor instead.
 func (*NodeFacts) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *NodeFacts) GetDriver() string {
@@ -288,7 +349,7 @@ type ExecutionReport struct {
 
 func (x *ExecutionReport) Reset() {
 	*x = ExecutionReport{}
-	mi := &file_control_v1_control_proto_msgTypes[3]
+	mi := &file_control_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -300,7 +361,7 @@ func (x *ExecutionReport) String() string {
 func (*ExecutionReport) ProtoMessage() {}
 
 func (x *ExecutionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[3]
+	mi := &file_control_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -313,7 +374,7 @@ func (x *ExecutionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionReport.ProtoReflect.Descriptor instead.
 func (*ExecutionReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExecutionReport) GetRoute() *v11.Route {
@@ -368,7 +429,7 @@ type TemplateReport struct {
 
 func (x *TemplateReport) Reset() {
 	*x = TemplateReport{}
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +441,7 @@ func (x *TemplateReport) String() string {
 func (*TemplateReport) ProtoMessage() {}
 
 func (x *TemplateReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +454,7 @@ func (x *TemplateReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateReport.ProtoReflect.Descriptor instead.
 func (*TemplateReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *TemplateReport) GetTemplate() string {
@@ -471,7 +532,7 @@ type Defaults struct {
 
 func (x *Defaults) Reset() {
 	*x = Defaults{}
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +544,7 @@ func (x *Defaults) String() string {
 func (*Defaults) ProtoMessage() {}
 
 func (x *Defaults) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +557,7 @@ func (x *Defaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Defaults.ProtoReflect.Descriptor instead.
 func (*Defaults) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Defaults) GetEnv() map[string]string {
@@ -533,7 +594,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +606,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +619,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LogLine) GetNumber() uint64 {
@@ -601,7 +662,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +674,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +687,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Shape) GetVcpus() uint32 {
@@ -662,7 +723,7 @@ type SynchronizeResponse struct {
 
 func (x *SynchronizeResponse) Reset() {
 	*x = SynchronizeResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +735,7 @@ func (x *SynchronizeResponse) String() string {
 func (*SynchronizeResponse) ProtoMessage() {}
 
 func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +748,7 @@ func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SynchronizeResponse.ProtoReflect.Descriptor instead.
 func (*SynchronizeResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SynchronizeResponse) GetOrders() []*Order {
@@ -728,6 +789,7 @@ type Order struct {
 	//	*Order_EnsureTemplate
 	//	*Order_StopExecution
 	//	*Order_RemoveTemplate
+	//	*Order_RemoveUpload
 	Order         isOrder_Order `protobuf_oneof:"order"`
 	Cause         *Cause        `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"` // absent if nobody asked for it, or who did isn't known any more
 	unknownFields protoimpl.UnknownFields
@@ -736,7 +798,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +810,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +823,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -816,6 +878,15 @@ func (x *Order) GetRemoveTemplate() *RemoveTemplate {
 	return nil
 }
 
+func (x *Order) GetRemoveUpload() *RemoveUpload {
+	if x != nil {
+		if x, ok := x.Order.(*Order_RemoveUpload); ok {
+			return x.RemoveUpload
+		}
+	}
+	return nil
+}
+
 func (x *Order) GetCause() *Cause {
 	if x != nil {
 		return x.Cause
@@ -847,6 +918,10 @@ type Order_RemoveTemplate struct {
 	RemoveTemplate *RemoveTemplate `protobuf:"bytes,5,opt,name=remove_template,json=removeTemplate,proto3,oneof"`
 }
 
+type Order_RemoveUpload struct {
+	RemoveUpload *RemoveUpload `protobuf:"bytes,7,opt,name=remove_upload,json=removeUpload,proto3,oneof"`
+}
+
 func (*Order_EnsureExecution) isOrder_Order() {}
 
 func (*Order_RemoveExecution) isOrder_Order() {}
@@ -856,6 +931,8 @@ func (*Order_EnsureTemplate) isOrder_Order() {}
 func (*Order_StopExecution) isOrder_Order() {}
 
 func (*Order_RemoveTemplate) isOrder_Order() {}
+
+func (*Order_RemoveUpload) isOrder_Order() {}
 
 // Cause is the request that asked for what an order is about. It's for logs and traces alone.
 type Cause struct {
@@ -868,7 +945,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +957,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +970,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Cause) GetRequest() string {
@@ -927,7 +1004,7 @@ type EnsureExecution struct {
 
 func (x *EnsureExecution) Reset() {
 	*x = EnsureExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1016,7 @@ func (x *EnsureExecution) String() string {
 func (*EnsureExecution) ProtoMessage() {}
 
 func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1029,7 @@ func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureExecution.ProtoReflect.Descriptor instead.
 func (*EnsureExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EnsureExecution) GetRoute() *v11.Route {
@@ -996,7 +1073,7 @@ type StopExecution struct {
 
 func (x *StopExecution) Reset() {
 	*x = StopExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1008,7 +1085,7 @@ func (x *StopExecution) String() string {
 func (*StopExecution) ProtoMessage() {}
 
 func (x *StopExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1021,7 +1098,7 @@ func (x *StopExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopExecution.ProtoReflect.Descriptor instead.
 func (*StopExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StopExecution) GetRoute() *v11.Route {
@@ -1047,7 +1124,7 @@ type RemoveExecution struct {
 
 func (x *RemoveExecution) Reset() {
 	*x = RemoveExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1059,7 +1136,7 @@ func (x *RemoveExecution) String() string {
 func (*RemoveExecution) ProtoMessage() {}
 
 func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1072,7 +1149,7 @@ func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveExecution.ProtoReflect.Descriptor instead.
 func (*RemoveExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveExecution) GetRoute() *v11.Route {
@@ -1091,7 +1168,7 @@ type RemoveTemplate struct {
 
 func (x *RemoveTemplate) Reset() {
 	*x = RemoveTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1180,7 @@ func (x *RemoveTemplate) String() string {
 func (*RemoveTemplate) ProtoMessage() {}
 
 func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,12 +1193,57 @@ func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTemplate.ProtoReflect.Descriptor instead.
 func (*RemoveTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RemoveTemplate) GetTemplate() string {
 	if x != nil {
 		return x.Template
+	}
+	return ""
+}
+
+// RemoveUpload lets an upload go. One that a build uses stays until that has ended, and is removed when it's ordered again.
+type RemoveUpload struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Upload        string                 `protobuf:"bytes,1,opt,name=upload,proto3" json:"upload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveUpload) Reset() {
+	*x = RemoveUpload{}
+	mi := &file_control_v1_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveUpload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveUpload) ProtoMessage() {}
+
+func (x *RemoveUpload) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveUpload.ProtoReflect.Descriptor instead.
+func (*RemoveUpload) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RemoveUpload) GetUpload() string {
+	if x != nil {
+		return x.Upload
 	}
 	return ""
 }
@@ -1148,7 +1270,7 @@ type EnsureTemplate struct {
 
 func (x *EnsureTemplate) Reset() {
 	*x = EnsureTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1282,7 @@ func (x *EnsureTemplate) String() string {
 func (*EnsureTemplate) ProtoMessage() {}
 
 func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1295,7 @@ func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplate.ProtoReflect.Descriptor instead.
 func (*EnsureTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EnsureTemplate) GetTemplate() string {
@@ -1272,7 +1394,7 @@ type RegistryAuth struct {
 
 func (x *RegistryAuth) Reset() {
 	*x = RegistryAuth{}
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1406,7 @@ func (x *RegistryAuth) String() string {
 func (*RegistryAuth) ProtoMessage() {}
 
 func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1419,7 @@ func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryAuth.ProtoReflect.Descriptor instead.
 func (*RegistryAuth) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RegistryAuth) GetUsername() string {
@@ -1338,7 +1460,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1472,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1485,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Source) GetSource() isSource_Source {
@@ -1462,7 +1584,7 @@ type Debian struct {
 
 func (x *Debian) Reset() {
 	*x = Debian{}
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1596,7 @@ func (x *Debian) String() string {
 func (*Debian) ProtoMessage() {}
 
 func (x *Debian) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1609,7 @@ func (x *Debian) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Debian.ProtoReflect.Descriptor instead.
 func (*Debian) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Debian) GetSuite() string {
@@ -1519,7 +1641,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1653,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1666,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Step) GetStep() isStep_Step {
@@ -1614,7 +1736,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1626,7 +1748,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1639,7 +1761,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Copy) GetUpload() string {
@@ -1673,7 +1795,7 @@ type ResolveAttachmentRequest struct {
 
 func (x *ResolveAttachmentRequest) Reset() {
 	*x = ResolveAttachmentRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1807,7 @@ func (x *ResolveAttachmentRequest) String() string {
 func (*ResolveAttachmentRequest) ProtoMessage() {}
 
 func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1820,7 @@ func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentRequest.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResolveAttachmentRequest) GetToken() string {
@@ -1726,7 +1848,7 @@ type ResolveAttachmentResponse struct {
 
 func (x *ResolveAttachmentResponse) Reset() {
 	*x = ResolveAttachmentResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1860,7 @@ func (x *ResolveAttachmentResponse) String() string {
 func (*ResolveAttachmentResponse) ProtoMessage() {}
 
 func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1873,7 @@ func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentResponse.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveAttachmentResponse) GetRoute() *v11.Route {
@@ -1788,7 +1910,7 @@ type ResolveSandboxRequest struct {
 
 func (x *ResolveSandboxRequest) Reset() {
 	*x = ResolveSandboxRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1800,7 +1922,7 @@ func (x *ResolveSandboxRequest) String() string {
 func (*ResolveSandboxRequest) ProtoMessage() {}
 
 func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1813,7 +1935,7 @@ func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveSandboxRequest) GetSandbox() string {
@@ -1857,7 +1979,7 @@ type SignedURL struct {
 
 func (x *SignedURL) Reset() {
 	*x = SignedURL{}
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +1991,7 @@ func (x *SignedURL) String() string {
 func (*SignedURL) ProtoMessage() {}
 
 func (x *SignedURL) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2004,7 @@ func (x *SignedURL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedURL.ProtoReflect.Descriptor instead.
 func (*SignedURL) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SignedURL) GetPath() string {
@@ -1930,7 +2052,7 @@ type ResolveSandboxResponse struct {
 
 func (x *ResolveSandboxResponse) Reset() {
 	*x = ResolveSandboxResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2064,7 @@ func (x *ResolveSandboxResponse) String() string {
 func (*ResolveSandboxResponse) ProtoMessage() {}
 
 func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2077,7 @@ func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolveSandboxResponse) GetRoute() *v11.Route {
@@ -1984,7 +2106,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2118,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2131,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CreateSessionRequest) GetSandbox() string {
@@ -2049,7 +2171,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2183,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2196,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CreateSessionResponse) GetBody() []byte {
@@ -2094,7 +2216,7 @@ type ResolveSessionRequest struct {
 
 func (x *ResolveSessionRequest) Reset() {
 	*x = ResolveSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2106,7 +2228,7 @@ func (x *ResolveSessionRequest) String() string {
 func (*ResolveSessionRequest) ProtoMessage() {}
 
 func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2119,7 +2241,7 @@ func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResolveSessionRequest) GetSession() string {
@@ -2146,7 +2268,7 @@ type ResolveSessionResponse struct {
 
 func (x *ResolveSessionResponse) Reset() {
 	*x = ResolveSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2280,7 @@ func (x *ResolveSessionResponse) String() string {
 func (*ResolveSessionResponse) ProtoMessage() {}
 
 func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2293,7 @@ func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResolveSessionResponse) GetRoute() *v11.Route {
@@ -2197,7 +2319,7 @@ type FindEndedRequest struct {
 
 func (x *FindEndedRequest) Reset() {
 	*x = FindEndedRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2331,7 @@ func (x *FindEndedRequest) String() string {
 func (*FindEndedRequest) ProtoMessage() {}
 
 func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2344,7 @@ func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindEndedRequest.ProtoReflect.Descriptor instead.
 func (*FindEndedRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *FindEndedRequest) GetMaterials() []*Material {
@@ -2243,7 +2365,7 @@ type Material struct {
 
 func (x *Material) Reset() {
 	*x = Material{}
-	mi := &file_control_v1_control_proto_msgTypes[31]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2255,7 +2377,7 @@ func (x *Material) String() string {
 func (*Material) ProtoMessage() {}
 
 func (x *Material) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[31]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2268,7 +2390,7 @@ func (x *Material) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Material.ProtoReflect.Descriptor instead.
 func (*Material) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Material) GetToken() string {
@@ -2301,7 +2423,7 @@ type FindEndedResponse struct {
 
 func (x *FindEndedResponse) Reset() {
 	*x = FindEndedResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[32]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2435,7 @@ func (x *FindEndedResponse) String() string {
 func (*FindEndedResponse) ProtoMessage() {}
 
 func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[32]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2448,7 @@ func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindEndedResponse.ProtoReflect.Descriptor instead.
 func (*FindEndedResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *FindEndedResponse) GetEnded() []*EndedMaterial {
@@ -2346,7 +2468,7 @@ type EndedMaterial struct {
 
 func (x *EndedMaterial) Reset() {
 	*x = EndedMaterial{}
-	mi := &file_control_v1_control_proto_msgTypes[33]
+	mi := &file_control_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2480,7 @@ func (x *EndedMaterial) String() string {
 func (*EndedMaterial) ProtoMessage() {}
 
 func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[33]
+	mi := &file_control_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2493,7 @@ func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedMaterial.ProtoReflect.Descriptor instead.
 func (*EndedMaterial) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *EndedMaterial) GetIndex() uint32 {
@@ -2398,7 +2520,7 @@ type ResolveUploadRequest struct {
 
 func (x *ResolveUploadRequest) Reset() {
 	*x = ResolveUploadRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[34]
+	mi := &file_control_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2532,7 @@ func (x *ResolveUploadRequest) String() string {
 func (*ResolveUploadRequest) ProtoMessage() {}
 
 func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[34]
+	mi := &file_control_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2545,7 @@ func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
 func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ResolveUploadRequest) GetUpload() string {
@@ -2454,7 +2576,7 @@ type ResolveUploadResponse struct {
 
 func (x *ResolveUploadResponse) Reset() {
 	*x = ResolveUploadResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[35]
+	mi := &file_control_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +2588,7 @@ func (x *ResolveUploadResponse) String() string {
 func (*ResolveUploadResponse) ProtoMessage() {}
 
 func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[35]
+	mi := &file_control_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +2601,7 @@ func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
 func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ResolveUploadResponse) GetUpload() string {
@@ -2528,7 +2650,7 @@ var File_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xf1\x02\n" +
+	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xab\x03\n" +
 	"\x12SynchronizeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12A\n" +
@@ -2538,7 +2660,11 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\ttemplates\x18\x04 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
 	"\x05facts\x18\x05 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x124\n" +
 	"\bmax_hang\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\amaxHang\x12?\n" +
-	"\fsession_ends\x18\a \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\"\xcc\x01\n" +
+	"\fsession_ends\x18\a \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\x128\n" +
+	"\auploads\x18\b \x03(\v2\x1e.space.control.v1.UploadReportR\auploads\"<\n" +
+	"\fUploadReport\x12\x16\n" +
+	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xcc\x01\n" +
 	"\n" +
 	"SessionEnd\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12*\n" +
@@ -2593,13 +2719,14 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x15session_ends_received\x18\x04 \x03(\tR\x13sessionEndsReceived\x1a?\n" +
 	"\x11LogsReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc3\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x8a\x04\n" +
 	"\x05Order\x12N\n" +
 	"\x10ensure_execution\x18\x01 \x01(\v2!.space.control.v1.EnsureExecutionH\x00R\x0fensureExecution\x12N\n" +
 	"\x10remove_execution\x18\x02 \x01(\v2!.space.control.v1.RemoveExecutionH\x00R\x0fremoveExecution\x12K\n" +
 	"\x0fensure_template\x18\x03 \x01(\v2 .space.control.v1.EnsureTemplateH\x00R\x0eensureTemplate\x12H\n" +
 	"\x0estop_execution\x18\x04 \x01(\v2\x1f.space.control.v1.StopExecutionH\x00R\rstopExecution\x12K\n" +
-	"\x0fremove_template\x18\x05 \x01(\v2 .space.control.v1.RemoveTemplateH\x00R\x0eremoveTemplate\x12-\n" +
+	"\x0fremove_template\x18\x05 \x01(\v2 .space.control.v1.RemoveTemplateH\x00R\x0eremoveTemplate\x12E\n" +
+	"\rremove_upload\x18\a \x01(\v2\x1e.space.control.v1.RemoveUploadH\x00R\fremoveUpload\x12-\n" +
 	"\x05cause\x18\x06 \x01(\v2\x17.space.control.v1.CauseR\x05causeB\a\n" +
 	"\x05order\"C\n" +
 	"\x05Cause\x12\x18\n" +
@@ -2616,7 +2743,9 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x0fRemoveExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\",\n" +
 	"\x0eRemoveTemplate\x12\x1a\n" +
-	"\btemplate\x18\x01 \x01(\tR\btemplate\"\xf7\x03\n" +
+	"\btemplate\x18\x01 \x01(\tR\btemplate\"&\n" +
+	"\fRemoveUpload\x12\x16\n" +
+	"\x06upload\x18\x01 \x01(\tR\x06upload\"\xf7\x03\n" +
 	"\x0eEnsureTemplate\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x16\n" +
 	"\x06recipe\x18\x02 \x01(\tR\x06recipe\x12-\n" +
@@ -2732,122 +2861,126 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_control_v1_control_proto_goTypes = []any{
 	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
-	(*SessionEnd)(nil),                // 1: space.control.v1.SessionEnd
-	(*NodeFacts)(nil),                 // 2: space.control.v1.NodeFacts
-	(*ExecutionReport)(nil),           // 3: space.control.v1.ExecutionReport
-	(*TemplateReport)(nil),            // 4: space.control.v1.TemplateReport
-	(*Defaults)(nil),                  // 5: space.control.v1.Defaults
-	(*LogLine)(nil),                   // 6: space.control.v1.LogLine
-	(*Shape)(nil),                     // 7: space.control.v1.Shape
-	(*SynchronizeResponse)(nil),       // 8: space.control.v1.SynchronizeResponse
-	(*Order)(nil),                     // 9: space.control.v1.Order
-	(*Cause)(nil),                     // 10: space.control.v1.Cause
-	(*EnsureExecution)(nil),           // 11: space.control.v1.EnsureExecution
-	(*StopExecution)(nil),             // 12: space.control.v1.StopExecution
-	(*RemoveExecution)(nil),           // 13: space.control.v1.RemoveExecution
-	(*RemoveTemplate)(nil),            // 14: space.control.v1.RemoveTemplate
-	(*EnsureTemplate)(nil),            // 15: space.control.v1.EnsureTemplate
-	(*RegistryAuth)(nil),              // 16: space.control.v1.RegistryAuth
-	(*Source)(nil),                    // 17: space.control.v1.Source
-	(*Debian)(nil),                    // 18: space.control.v1.Debian
-	(*Step)(nil),                      // 19: space.control.v1.Step
-	(*Copy)(nil),                      // 20: space.control.v1.Copy
-	(*ResolveAttachmentRequest)(nil),  // 21: space.control.v1.ResolveAttachmentRequest
-	(*ResolveAttachmentResponse)(nil), // 22: space.control.v1.ResolveAttachmentResponse
-	(*ResolveSandboxRequest)(nil),     // 23: space.control.v1.ResolveSandboxRequest
-	(*SignedURL)(nil),                 // 24: space.control.v1.SignedURL
-	(*ResolveSandboxResponse)(nil),    // 25: space.control.v1.ResolveSandboxResponse
-	(*CreateSessionRequest)(nil),      // 26: space.control.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),     // 27: space.control.v1.CreateSessionResponse
-	(*ResolveSessionRequest)(nil),     // 28: space.control.v1.ResolveSessionRequest
-	(*ResolveSessionResponse)(nil),    // 29: space.control.v1.ResolveSessionResponse
-	(*FindEndedRequest)(nil),          // 30: space.control.v1.FindEndedRequest
-	(*Material)(nil),                  // 31: space.control.v1.Material
-	(*FindEndedResponse)(nil),         // 32: space.control.v1.FindEndedResponse
-	(*EndedMaterial)(nil),             // 33: space.control.v1.EndedMaterial
-	(*ResolveUploadRequest)(nil),      // 34: space.control.v1.ResolveUploadRequest
-	(*ResolveUploadResponse)(nil),     // 35: space.control.v1.ResolveUploadResponse
-	nil,                               // 36: space.control.v1.Defaults.EnvEntry
-	nil,                               // 37: space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	(*durationpb.Duration)(nil),       // 38: google.protobuf.Duration
-	(*v1.Exit)(nil),                   // 39: space.session.v1.Exit
-	(*v11.Error)(nil),                 // 40: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
-	(*v11.Route)(nil),                 // 42: space.route.v1.Route
-	(*v12.Usage)(nil),                 // 43: space.sandbox.v1.Usage
-	(*v1.Spec)(nil),                   // 44: space.session.v1.Spec
+	(*UploadReport)(nil),              // 1: space.control.v1.UploadReport
+	(*SessionEnd)(nil),                // 2: space.control.v1.SessionEnd
+	(*NodeFacts)(nil),                 // 3: space.control.v1.NodeFacts
+	(*ExecutionReport)(nil),           // 4: space.control.v1.ExecutionReport
+	(*TemplateReport)(nil),            // 5: space.control.v1.TemplateReport
+	(*Defaults)(nil),                  // 6: space.control.v1.Defaults
+	(*LogLine)(nil),                   // 7: space.control.v1.LogLine
+	(*Shape)(nil),                     // 8: space.control.v1.Shape
+	(*SynchronizeResponse)(nil),       // 9: space.control.v1.SynchronizeResponse
+	(*Order)(nil),                     // 10: space.control.v1.Order
+	(*Cause)(nil),                     // 11: space.control.v1.Cause
+	(*EnsureExecution)(nil),           // 12: space.control.v1.EnsureExecution
+	(*StopExecution)(nil),             // 13: space.control.v1.StopExecution
+	(*RemoveExecution)(nil),           // 14: space.control.v1.RemoveExecution
+	(*RemoveTemplate)(nil),            // 15: space.control.v1.RemoveTemplate
+	(*RemoveUpload)(nil),              // 16: space.control.v1.RemoveUpload
+	(*EnsureTemplate)(nil),            // 17: space.control.v1.EnsureTemplate
+	(*RegistryAuth)(nil),              // 18: space.control.v1.RegistryAuth
+	(*Source)(nil),                    // 19: space.control.v1.Source
+	(*Debian)(nil),                    // 20: space.control.v1.Debian
+	(*Step)(nil),                      // 21: space.control.v1.Step
+	(*Copy)(nil),                      // 22: space.control.v1.Copy
+	(*ResolveAttachmentRequest)(nil),  // 23: space.control.v1.ResolveAttachmentRequest
+	(*ResolveAttachmentResponse)(nil), // 24: space.control.v1.ResolveAttachmentResponse
+	(*ResolveSandboxRequest)(nil),     // 25: space.control.v1.ResolveSandboxRequest
+	(*SignedURL)(nil),                 // 26: space.control.v1.SignedURL
+	(*ResolveSandboxResponse)(nil),    // 27: space.control.v1.ResolveSandboxResponse
+	(*CreateSessionRequest)(nil),      // 28: space.control.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),     // 29: space.control.v1.CreateSessionResponse
+	(*ResolveSessionRequest)(nil),     // 30: space.control.v1.ResolveSessionRequest
+	(*ResolveSessionResponse)(nil),    // 31: space.control.v1.ResolveSessionResponse
+	(*FindEndedRequest)(nil),          // 32: space.control.v1.FindEndedRequest
+	(*Material)(nil),                  // 33: space.control.v1.Material
+	(*FindEndedResponse)(nil),         // 34: space.control.v1.FindEndedResponse
+	(*EndedMaterial)(nil),             // 35: space.control.v1.EndedMaterial
+	(*ResolveUploadRequest)(nil),      // 36: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 37: space.control.v1.ResolveUploadResponse
+	nil,                               // 38: space.control.v1.Defaults.EnvEntry
+	nil,                               // 39: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 40: google.protobuf.Duration
+	(*v1.Exit)(nil),                   // 41: space.session.v1.Exit
+	(*v11.Error)(nil),                 // 42: space.route.v1.Error
+	(*timestamppb.Timestamp)(nil),     // 43: google.protobuf.Timestamp
+	(*v11.Route)(nil),                 // 44: space.route.v1.Route
+	(*v12.Usage)(nil),                 // 45: space.sandbox.v1.Usage
+	(*v1.Spec)(nil),                   // 46: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
-	3,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
-	4,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
-	2,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	38, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	1,  // 4: space.control.v1.SynchronizeRequest.session_ends:type_name -> space.control.v1.SessionEnd
-	39, // 5: space.control.v1.SessionEnd.exit:type_name -> space.session.v1.Exit
-	40, // 6: space.control.v1.SessionEnd.lost:type_name -> space.route.v1.Error
-	41, // 7: space.control.v1.SessionEnd.at:type_name -> google.protobuf.Timestamp
-	42, // 8: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	40, // 9: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	41, // 10: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	43, // 11: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
-	40, // 12: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
-	7,  // 13: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
-	5,  // 14: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
-	6,  // 15: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	36, // 16: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	41, // 17: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
-	9,  // 18: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	38, // 19: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	37, // 20: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	11, // 21: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
-	13, // 22: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
-	15, // 23: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
-	12, // 24: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
-	14, // 25: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
-	10, // 26: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
-	42, // 27: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
-	7,  // 28: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	42, // 29: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	38, // 30: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
-	42, // 31: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	7,  // 32: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	17, // 33: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
-	19, // 34: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
-	5,  // 35: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
-	16, // 36: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
-	18, // 37: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
-	20, // 38: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
-	5,  // 39: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	42, // 40: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	44, // 41: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	24, // 42: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	42, // 43: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	42, // 44: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	31, // 45: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
-	24, // 46: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
-	33, // 47: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
-	0,  // 48: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	21, // 49: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	23, // 50: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	26, // 51: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	28, // 52: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	34, // 53: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	30, // 54: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
-	8,  // 55: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	22, // 56: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	25, // 57: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	27, // 58: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	29, // 59: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	35, // 60: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	32, // 61: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
-	55, // [55:62] is the sub-list for method output_type
-	48, // [48:55] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	4,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
+	5,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
+	3,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
+	40, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	2,  // 4: space.control.v1.SynchronizeRequest.session_ends:type_name -> space.control.v1.SessionEnd
+	1,  // 5: space.control.v1.SynchronizeRequest.uploads:type_name -> space.control.v1.UploadReport
+	41, // 6: space.control.v1.SessionEnd.exit:type_name -> space.session.v1.Exit
+	42, // 7: space.control.v1.SessionEnd.lost:type_name -> space.route.v1.Error
+	43, // 8: space.control.v1.SessionEnd.at:type_name -> google.protobuf.Timestamp
+	44, // 9: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	42, // 10: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	43, // 11: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	45, // 12: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	42, // 13: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	8,  // 14: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
+	6,  // 15: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
+	7,  // 16: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
+	38, // 17: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	43, // 18: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	10, // 19: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
+	40, // 20: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	39, // 21: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	12, // 22: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
+	14, // 23: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
+	17, // 24: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
+	13, // 25: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
+	15, // 26: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
+	16, // 27: space.control.v1.Order.remove_upload:type_name -> space.control.v1.RemoveUpload
+	11, // 28: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
+	44, // 29: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	8,  // 30: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
+	44, // 31: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	40, // 32: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
+	44, // 33: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	8,  // 34: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	19, // 35: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	21, // 36: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	6,  // 37: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	18, // 38: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
+	20, // 39: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	22, // 40: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	6,  // 41: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	44, // 42: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	46, // 43: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	26, // 44: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	44, // 45: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	44, // 46: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	33, // 47: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
+	26, // 48: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
+	35, // 49: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
+	0,  // 50: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	23, // 51: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	25, // 52: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	28, // 53: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	30, // 54: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	36, // 55: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	32, // 56: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
+	9,  // 57: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	24, // 58: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	27, // 59: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	29, // 60: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	31, // 61: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	37, // 62: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	34, // 63: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
+	57, // [57:64] is the sub-list for method output_type
+	50, // [50:57] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -2855,21 +2988,22 @@ func file_control_v1_control_proto_init() {
 	if File_control_v1_control_proto != nil {
 		return
 	}
-	file_control_v1_control_proto_msgTypes[9].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[10].OneofWrappers = []any{
 		(*Order_EnsureExecution)(nil),
 		(*Order_RemoveExecution)(nil),
 		(*Order_EnsureTemplate)(nil),
 		(*Order_StopExecution)(nil),
 		(*Order_RemoveTemplate)(nil),
+		(*Order_RemoveUpload)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[17].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[19].OneofWrappers = []any{
 		(*Source_Debian)(nil),
 		(*Source_Image)(nil),
 		(*Source_Archive)(nil),
 		(*Source_Rootfs)(nil),
 		(*Source_Template)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[19].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[21].OneofWrappers = []any{
 		(*Step_Run)(nil),
 		(*Step_Copy)(nil),
 		(*Step_Set)(nil),
@@ -2880,7 +3014,7 @@ func file_control_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

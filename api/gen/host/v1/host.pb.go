@@ -442,11 +442,12 @@ func (*RemoveTemplateResponse) Descriptor() ([]byte, []int) {
 }
 
 type AcknowledgeLogsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Received      map[string]uint64      `protobuf:"bytes,1,rep,name=received,proto3" json:"received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
-	SessionEnds   []string               `protobuf:"bytes,2,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Received        map[string]uint64      `protobuf:"bytes,1,rep,name=received,proto3" json:"received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
+	SessionEnds     []string               `protobuf:"bytes,2,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"`
+	UnwantedUploads []string               `protobuf:"bytes,3,rep,name=unwanted_uploads,json=unwantedUploads,proto3" json:"unwanted_uploads,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AcknowledgeLogsRequest) Reset() {
@@ -489,6 +490,13 @@ func (x *AcknowledgeLogsRequest) GetReceived() map[string]uint64 {
 func (x *AcknowledgeLogsRequest) GetSessionEnds() []string {
 	if x != nil {
 		return x.SessionEnds
+	}
+	return nil
+}
+
+func (x *AcknowledgeLogsRequest) GetUnwantedUploads() []string {
+	if x != nil {
+		return x.UnwantedUploads
 	}
 	return nil
 }
@@ -579,6 +587,7 @@ type WatchResponse struct {
 	Templates     []*v1.TemplateReport   `protobuf:"bytes,2,rep,name=templates,proto3" json:"templates,omitempty"`
 	Facts         *v1.NodeFacts          `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	SessionEnds   []*v1.SessionEnd       `protobuf:"bytes,4,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"` // as in SynchronizeRequest
+	Uploads       []*v1.UploadReport     `protobuf:"bytes,5,rep,name=uploads,proto3" json:"uploads,omitempty"`                            // in the order of their ids
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -641,6 +650,13 @@ func (x *WatchResponse) GetSessionEnds() []*v1.SessionEnd {
 	return nil
 }
 
+func (x *WatchResponse) GetUploads() []*v1.UploadReport {
+	if x != nil {
+		return x.Uploads
+	}
+	return nil
+}
+
 var File_host_v1_host_proto protoreflect.FileDescriptor
 
 const file_host_v1_host_proto_rawDesc = "" +
@@ -662,23 +678,25 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\x16EnsureTemplateResponse\"O\n" +
 	"\x15RemoveTemplateRequest\x126\n" +
 	"\x05order\x18\x01 \x01(\v2 .space.control.v1.RemoveTemplateR\x05order\"\x18\n" +
-	"\x16RemoveTemplateResponse\"\xc9\x01\n" +
+	"\x16RemoveTemplateResponse\"\xf4\x01\n" +
 	"\x16AcknowledgeLogsRequest\x12O\n" +
 	"\breceived\x18\x01 \x03(\v23.space.host.v1.AcknowledgeLogsRequest.ReceivedEntryR\breceived\x12!\n" +
-	"\fsession_ends\x18\x02 \x03(\tR\vsessionEnds\x1a;\n" +
+	"\fsession_ends\x18\x02 \x03(\tR\vsessionEnds\x12)\n" +
+	"\x10unwanted_uploads\x18\x03 \x03(\tR\x0funwantedUploads\x1a;\n" +
 	"\rReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x19\n" +
 	"\x17AcknowledgeLogsResponse\"\"\n" +
 	"\fWatchRequest\x12\x12\n" +
-	"\x04life\x18\x01 \x01(\x04R\x04life\"\x86\x02\n" +
+	"\x04life\x18\x01 \x01(\x04R\x04life\"\xc0\x02\n" +
 	"\rWatchResponse\x12A\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2!.space.control.v1.ExecutionReportR\n" +
 	"executions\x12>\n" +
 	"\ttemplates\x18\x02 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
 	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x12?\n" +
-	"\fsession_ends\x18\x04 \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds2\x93\x05\n" +
+	"\fsession_ends\x18\x04 \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\x128\n" +
+	"\auploads\x18\x05 \x03(\v2\x1e.space.control.v1.UploadReportR\auploads2\x93\x05\n" +
 	"\vHostService\x12`\n" +
 	"\x0fEnsureExecution\x12%.space.host.v1.EnsureExecutionRequest\x1a&.space.host.v1.EnsureExecutionResponse\x12`\n" +
 	"\x0fRemoveExecution\x12%.space.host.v1.RemoveExecutionRequest\x1a&.space.host.v1.RemoveExecutionResponse\x12]\n" +
@@ -726,6 +744,7 @@ var file_host_v1_host_proto_goTypes = []any{
 	(*v1.TemplateReport)(nil),       // 21: space.control.v1.TemplateReport
 	(*v1.NodeFacts)(nil),            // 22: space.control.v1.NodeFacts
 	(*v1.SessionEnd)(nil),           // 23: space.control.v1.SessionEnd
+	(*v1.UploadReport)(nil),         // 24: space.control.v1.UploadReport
 }
 var file_host_v1_host_proto_depIdxs = []int32{
 	15, // 0: space.host.v1.EnsureExecutionRequest.order:type_name -> space.control.v1.EnsureExecution
@@ -739,25 +758,26 @@ var file_host_v1_host_proto_depIdxs = []int32{
 	21, // 8: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
 	22, // 9: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
 	23, // 10: space.host.v1.WatchResponse.session_ends:type_name -> space.control.v1.SessionEnd
-	0,  // 11: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
-	2,  // 12: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
-	6,  // 13: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
-	4,  // 14: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
-	8,  // 15: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
-	10, // 16: space.host.v1.HostService.AcknowledgeLogs:input_type -> space.host.v1.AcknowledgeLogsRequest
-	12, // 17: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
-	1,  // 18: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
-	3,  // 19: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
-	7,  // 20: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
-	5,  // 21: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
-	9,  // 22: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
-	11, // 23: space.host.v1.HostService.AcknowledgeLogs:output_type -> space.host.v1.AcknowledgeLogsResponse
-	13, // 24: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
-	18, // [18:25] is the sub-list for method output_type
-	11, // [11:18] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	24, // 11: space.host.v1.WatchResponse.uploads:type_name -> space.control.v1.UploadReport
+	0,  // 12: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
+	2,  // 13: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
+	6,  // 14: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
+	4,  // 15: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
+	8,  // 16: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
+	10, // 17: space.host.v1.HostService.AcknowledgeLogs:input_type -> space.host.v1.AcknowledgeLogsRequest
+	12, // 18: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
+	1,  // 19: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
+	3,  // 20: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
+	7,  // 21: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
+	5,  // 22: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
+	9,  // 23: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
+	11, // 24: space.host.v1.HostService.AcknowledgeLogs:output_type -> space.host.v1.AcknowledgeLogsResponse
+	13, // 25: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
+	19, // [19:26] is the sub-list for method output_type
+	12, // [12:19] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_host_v1_host_proto_init() }

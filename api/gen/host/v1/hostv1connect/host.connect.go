@@ -75,7 +75,8 @@ type HostServiceClient interface {
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
 	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
-	// AcknowledgeLogs says which lines of builds' logs, and which ends of sessions, the control plane has: Watch doesn't repeat them. Unknown ones are ignored.
+	// AcknowledgeLogs says which lines of builds' logs, and which ends of sessions, the control plane has: Watch doesn't repeat them.
+	// Unknown ones are ignored. It also says which uploads it wants no more: they're removed, but for those that a build uses.
 	AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error)
 	// Watch sends the complete status at once and again after each change, coalesced. It ends when the host stops.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
@@ -201,7 +202,8 @@ type HostServiceHandler interface {
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
 	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
-	// AcknowledgeLogs says which lines of builds' logs, and which ends of sessions, the control plane has: Watch doesn't repeat them. Unknown ones are ignored.
+	// AcknowledgeLogs says which lines of builds' logs, and which ends of sessions, the control plane has: Watch doesn't repeat them.
+	// Unknown ones are ignored. It also says which uploads it wants no more: they're removed, but for those that a build uses.
 	AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error)
 	// Watch sends the complete status at once and again after each change, coalesced. It ends when the host stops.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
