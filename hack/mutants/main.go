@@ -85,12 +85,12 @@ func (m mutant) hunt(ctx context.Context, dir string, sound map[string]error) er
 	if err != nil {
 		return err
 	}
-	healthy, known := sound[m.pkg+m.test]
+	healthy, known := sound[m.pkg+m.expression()]
 	if !known {
 		if out, err := m.try(ctx, ""); err != nil {
 			healthy = fmt.Errorf("its test fails without it: %w\n%s", err, last(out))
 		}
-		sound[m.pkg+m.test] = healthy
+		sound[m.pkg+m.expression()] = healthy
 	}
 	if healthy != nil {
 		return healthy

@@ -255,12 +255,12 @@ func (s shown) show(to io.Writer, asJSON bool) {
 		json.NewEncoder(to).Encode(map[string]shown{"error": s})
 		return
 	}
-	fmt.Fprintf(to, "error: %s: %s\n", s.Code, s.Message)
+	fmt.Fprintf(to, "error: %s: %s\n", s.Code, printable(s.Message, "\n\t"))
 	if s.RequestID != "" {
 		fmt.Fprintf(to, "request: %s\n", s.RequestID)
 	}
 	if s.Hint != "" {
-		fmt.Fprintf(to, "hint: %s\n", s.Hint)
+		fmt.Fprintf(to, "hint: %s\n", printable(s.Hint, "\n\t"))
 	}
 }
 

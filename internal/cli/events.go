@@ -61,7 +61,7 @@ func (n *connection) showEvents(out io.Writer, all iter.Seq2[client.LifecycleEve
 		if n.json() {
 			err = enc.Encode(document(e))
 		} else {
-			_, err = fmt.Fprintf(out, "%-20s  %-20s %s\n", moment(e), e.Type, subject(e))
+			_, err = fmt.Fprintf(out, "%-20s  %-20s %s\n", moment(e), e.Type, printable(subject(e), ""))
 		}
 		if err != nil {
 			return fmt.Errorf("show an event: %w", err)

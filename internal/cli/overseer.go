@@ -148,6 +148,6 @@ func (o *overseer) send(ctx context.Context, s syscall.Signal) {
 		err = plane.Signal(ctx, o.session, unix.SignalName(s))
 	}
 	if err != nil && ctx.Err() != context.Canceled && !over(err) {
-		fmt.Fprintf(o.tell, "space: the command couldn't be told of %s: %s\r\n", unix.SignalName(s), explain(err).Message)
+		fmt.Fprintf(o.tell, "space: the command couldn't be told of %s: %s\r\n", unix.SignalName(s), printable(explain(err).Message, ""))
 	}
 }

@@ -93,7 +93,7 @@ func (p *progress) above(line string) {
 	if isTerminal(p.to) {
 		fmt.Fprint(p.to, "\r\x1b[K")
 	}
-	fmt.Fprintln(p.to, line)
+	fmt.Fprintln(p.to, printable(line, ""))
 }
 
 // counted shows how far a reader is.
@@ -139,7 +139,7 @@ func (p *progress) line(since time.Duration) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.to, "\r\x1b[K%s … %s%.0f s", p.text, p.share(), since.Seconds())
+	fmt.Fprintf(p.to, "\r\x1b[K%s … %s%.0f s", printable(p.text, ""), p.share(), since.Seconds())
 }
 
 // share is how much of the bytes went by; mu is held.

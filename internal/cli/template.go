@@ -45,10 +45,10 @@ func (n *connection) showTemplate(to io.Writer, t client.Template) error {
 		return err
 	}
 	if t.Progress != nil && *t.Progress != "" {
-		fmt.Fprintf(to, "progress: %s\n", *t.Progress)
+		fmt.Fprintf(to, "progress: %s\n", printable(*t.Progress, ""))
 	}
 	if t.Error != nil {
-		fmt.Fprintf(to, "error: %s: %s\n", t.Error.Code, detail(t))
+		fmt.Fprintf(to, "error: %s: %s\n", t.Error.Code, printable(detail(t), "\n\t"))
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (n *connection) followLog(out io.Writer, all iter.Seq2[client.LogLine, erro
 		if n.json() {
 			err = enc.Encode(l)
 		} else {
-			_, err = fmt.Fprintf(out, "%s  %-4s  %s\n", l.At.UTC().Format(time.TimeOnly), step(l), l.Text)
+			_, err = fmt.Fprintf(out, "%s  %-4s  %s\n", l.At.UTC().Format(time.TimeOnly), step(l), printable(l.Text, "\t"))
 		}
 		if err != nil {
 			return fmt.Errorf("show a line of the log: %w", err)
