@@ -59,7 +59,7 @@ func key(t *testing.T, role string) (id, secret string) {
 func TestViewerOnlyLooks(t *testing.T) {
 	s := create(t, "mini")
 	_, viewer := key(t, "viewer")
-	ses := session(t, s, shell("exit 3"))
+	ses := session(t, s, shell("echo up; exit 3"))
 	if r := <-beginFollowing(t, ses, func(client.Event) {}).done; r.exit.Code != 3 {
 		t.Fatalf("the session ended with %+v, %v", r.exit, r.lost)
 	}
@@ -90,7 +90,7 @@ func viewerLists(t *testing.T, sandbox string, ses client.SessionCreated, viewer
 	}
 	eventually(t, callDeadline, "a viewer is told how the session ended", func() bool {
 		out, code := space(t, "ps", sandbox, "--api-key-file", file)
-		return code == 0 && regexp.MustCompile(`(?m)^`+ses.Session.Id+` +exit 3 +.* /bin/sh -c exit 3$`).MatchString(out)
+		return code == 0 && regexp.MustCompile(`(?m)^`+ses.Session.Id+` +exit 3 +.* /bin/sh -c echo up; exit 3$`).MatchString(out)
 	})
 	var list struct{ Items []client.LiveSession }
 	out, code := space(t, "ps", sandbox, "--api-key-file", file, "-o", "json")

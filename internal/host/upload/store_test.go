@@ -167,7 +167,9 @@ func TestOldUploadsGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.mu.Lock() // the first sweep may not have looked yet
 	at = at.Add(lifetime)
+	s.mu.Unlock()
 	s.sweep()
 	if left := names(t, s); len(left) != 2 || !strings.HasPrefix(left[0], space.HostLabel(used)) {
 		t.Errorf("left are %v", left)
@@ -248,7 +250,9 @@ func TestProjectsShare(t *testing.T) {
 		t.Error(err)
 	}
 	fits(id(), own, "12345678")
+	s.mu.Lock() // the first sweep may not have looked yet
 	now = now.Add(2 * lifetime)
+	s.mu.Unlock()
 	s.sweep()
 	fits(id(), own, "1234567890")
 }
