@@ -96,7 +96,8 @@ func FromConnect(err error) error {
 }
 
 // Public is an error as those may read it who called: this is the one place that decides that, for what crosses to another process and for
-// what is kept to be told later. A cause that isn't a space.Error is no room, a timeout, cut off or internal, and its text stays here.
+// what is kept to be told later. A cause that isn't a space.Error is no room, too little of something else, a timeout, cut off or internal, and its text
+// stays here.
 func Public(err error) *space.Error {
 	var e *space.Error
 	coded := errors.As(err, &e)
@@ -105,6 +106,8 @@ func Public(err error) *space.Error {
 		return e
 	case NoRoom(err):
 		return &space.Error{Code: space.CodeCapacity, Message: "the node's disk is full; delete sandboxes or templates, or try again later", Err: err}
+	case short(err):
+		return &space.Error{Code: space.CodeUnavailable, Message: "a part of the platform is short of files, processes or memory right now; try again in a moment", Err: err}
 	case coded:
 		return e
 	case errors.Is(err, context.DeadlineExceeded):
@@ -118,6 +121,16 @@ func Public(err error) *space.Error {
 
 // NoRoom tells whether an error says that a disk of this machine is full.
 func NoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// short tells whether an error says that a process or this machine has too much open, or no memory, for the moment.
+func short(err error) bool {
+	for _, lack := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN} {
+		if errors.Is(err, lack) {
+			return true
+		}
+	}
+	return false
+}
 
 func connectCode(c space.Code) connect.Code {
 	switch c {
