@@ -69,12 +69,6 @@ var mutants = []mutant{
 		pkg: "e2e", test: "TestPowerLoss/file",
 	},
 	{
-		name: "stopped disk not synced", kind: e2e, file: "internal/host/execution/stop.go",
-		old: "if err := f.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
-		pkg: "e2e", test: "TestPowerLoss/stop",
-	},
-
-	{
 		name: "new sandbox's disk not synced", kind: e2e, file: "internal/host/execution/create.go",
 		old: "g.Go(e.syncFile)", new: "g.Go(func() error { return nil })",
 		pkg: "e2e", test: "TestPowerLoss/sandbox",
