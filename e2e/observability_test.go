@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,115 @@ func TestOneRequestInAllLogsOfItsOrders(t *testing.T) {
 		t.Fatalf("delete the sandbox: %d %s", status, body)
 	}
 	wantInLogs(t, header.Get("X-Request-Id"), hops, platform.key)
+}
+
+// TestOneTraceThroughAllRoles makes a sandbox and runs a command in it, both in a trace of the client's: it goes through every role on their way, unbroken,
+// and each span has the id of the request that it belongs to.
+func TestOneTraceThroughAllRoles(t *testing.T) {
+	trace := newTrace()
+	created := traced(t, trace, http.MethodPost, platform.url+"/v1/sandboxes?wait=60s", platform.key, `{"template":"mini"}`)
+	var o client.Operation
+	if err := json.Unmarshal(created.body, &o); err != nil || o.Sandbox == nil {
+		t.Fatalf("create a sandbox: %s", created.body)
+	}
+	asked := traced(t, trace, http.MethodPost, platform.url+"/v1/sandboxes/"+o.Sandbox.Id+"/sessions", platform.key, `{"argv":["true"]}`)
+	var s client.SessionCreated
+	if err := json.Unmarshal(asked.body, &s); err != nil {
+		t.Fatalf("create a session: %s", asked.body)
+	}
+	ran := traced(t, trace, http.MethodGet, s.Attachment.Url, s.Attachment.Token, "")
+	if err := platform.client.DeleteSandbox(t.Context(), o.Sandbox.Id); err != nil {
+		t.Errorf("delete the sandbox: %v", err)
+	}
+
+	var missing []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("it lacks %q", missing)
+		}
+	}()
+	eventually(t, callDeadline, "the whole trace has come", func() bool {
+		spans := platform.traces.trace(trace)
+		missing = slices.Concat(
+			lacks(spans, created.id, "POST /v1/sandboxes", instance.API, instance.NodeAPI, instance.Manager, instance.Host),
+			lacks(spans, asked.id, "POST /v1/sandboxes/{sandbox}/sessions", instance.API),
+			lacks(spans, ran.id, "GET /v1/sessions/{session}/attach", instance.Edge, instance.API, instance.NodeAPI, instance.Manager, instance.Host),
+			orphans(spans, trace))
+		return len(missing) == 0
+	})
+	for _, span := range platform.traces.trace(trace) {
+		if id := span.request(); id != created.id && id != asked.id && id != ran.id {
+			t.Errorf("%s of %s has the request %q", span.GetName(), span.service, id)
+		}
+		for _, secret := range []string{platform.key, s.Attachment.Token} {
+			if strings.Contains(span.String(), secret) {
+				t.Errorf("%s of %s has what a client sent in a header", span.GetName(), span.service)
+			}
+		}
+	}
+}
+
+// newTrace is the id of a trace that nobody else makes spans of. Its first half is that of the client's span, too.
+func newTrace() (id [16]byte) {
+	rand.Read(id[:])
+	return id
+}
+
+// answered is a request's id, and the answer's body.
+type answered struct {
+	id   string
+	body []byte
+}
+
+// traced makes a request as part of a trace.
+func traced(t *testing.T, trace [16]byte, method, url, bearer, body string) answered {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+bearer)
+	req.Header.Set("Traceparent", fmt.Sprintf("00-%x-%x-00", trace, trace[:8])) // not sampled, if it were up to the client
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= http.StatusBadRequest {
+		t.Fatalf("%s %s: %s %s, %v", method, req.URL.Path, resp.Status, b, err)
+	}
+	return answered{resp.Header.Get("X-Request-Id"), b}
+}
+
+// lacks says what spans of a request lack: its own, and one of each role on its way.
+func lacks(spans []collected, request, name string, roles ...instance.Role) (missing []string) {
+	has := func(so func(collected) bool) bool {
+		return slices.ContainsFunc(spans, func(s collected) bool { return s.request() == request && so(s) })
+	}
+	if !has(func(s collected) bool { return s.GetName() == name }) {
+		missing = append(missing, name)
+	}
+	for _, r := range roles {
+		if !has(func(s collected) bool { return s.service == platform.instance.Prefix()+string(r) }) {
+			missing = append(missing, name+" at "+string(r))
+		}
+	}
+	return missing
+}
+
+// orphans says which spans of a trace hang in the air: they have a parent that isn't in it, and isn't the client's span.
+func orphans(spans []collected, trace [16]byte) (missing []string) {
+	known := map[string]bool{string(trace[:8]): true}
+	for _, s := range spans {
+		known[string(s.GetSpanId())] = true
+	}
+	for _, s := range spans {
+		if !known[string(s.GetParentSpanId())] {
+			missing = append(missing, "the parent of "+s.GetName()+" at "+s.service)
+		}
+	}
+	return missing
 }
 
 // manage makes a request of the management API.

@@ -36,6 +36,7 @@ var platform struct {
 	binary   string // bin/space of this checkout, or of the directory SPACE_E2E_BIN
 	url, key string
 	client   *client.Client
+	traces   *collector
 }
 
 var keep = flag.Bool("keep", false, "leave the platform running after the tests")
@@ -50,6 +51,8 @@ func run(m *testing.M) int {
 	if name == "" {
 		name = "e2e"
 	}
+	platform.traces = startCollector()
+	defer platform.traces.server.Close()
 	if err := start(name); err != nil {
 		fmt.Fprintln(os.Stderr, "start the platform under test:", err)
 		return 1
@@ -67,7 +70,7 @@ func run(m *testing.M) int {
 }
 
 // configure lets the platform under test pull from the tests' own registries, which are on this machine: by its address without TLS, and by its name
-// with TLS. And it gives it the pool, and what SPACE_E2E_CONFIG says: more lines of its configuration.
+// with TLS. And it gives it the pool, the tests' own collector of traces, and what SPACE_E2E_CONFIG says: more lines of its configuration.
 func configure(i instance.Instance) error {
 	if err := os.MkdirAll(i.DataDir(), 0o755); err != nil {
 		return err
@@ -76,7 +79,8 @@ func configure(i instance.Instance) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\nallowed_registries = [%q]\npool_size = %q\n%s\n", name, poolSize(), os.Getenv("SPACE_E2E_CONFIG")), 0o644)
+	return os.WriteFile(i.ConfigFile(), fmt.Appendf(nil, "insecure_registries = [\"127.0.0.1\"]\nallowed_registries = [%q]\npool_size = %q\notlp_endpoint = %q\n%s\n",
+		name, poolSize(), platform.traces.server.URL, os.Getenv("SPACE_E2E_CONFIG")), 0o644)
 }
 
 // poolSize is the pool of the platform under test: SPACE_E2E_POOL, or what is usual.

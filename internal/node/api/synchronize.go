@@ -37,17 +37,21 @@ func (d *door) Synchronize(ctx context.Context, req *connect.Request[controlv1.S
 		return nil, peer.ToConnect(peer.FromConnect(err))
 	}
 	for _, o := range resp.Msg.GetOrders() {
-		logOrder(ctx, o)
+		showOrder(ctx, o)
 	}
 	return connect.NewResponse(resp.Msg), nil
 }
 
-// logOrder tells that an order passes by that a request has asked for, so that the request's id is in the log of this hop too.
-func logOrder(ctx context.Context, o *controlv1.Order) {
+// showOrder tells that an order passes by that a request has asked for, so that the request is found in the log and the traces of this hop too.
+func showOrder(ctx context.Context, o *controlv1.Order) {
 	c := telemetry.Cause{Request: o.GetCause().GetRequest(), Traceparent: o.GetCause().GetTraceparent()}.WellFormed()
-	if c.Request != "" {
-		slog.InfoContext(c.In(ctx), "an order passes", "kind", string(o.ProtoReflect().WhichOneof(o.ProtoReflect().Descriptor().Oneofs().Get(0)).Name()))
+	if c.Request == "" {
+		return
 	}
+	ctx = c.In(ctx)
+	kind := string(o.ProtoReflect().WhichOneof(o.ProtoReflect().Descriptor().Oneofs().Get(0)).Name())
+	slog.InfoContext(ctx, "an order passes", "kind", kind)
+	telemetry.Pass(ctx, "order "+kind)
 }
 
 // checkReport refuses a report that doesn't speak for this node, as a whole: half a report would be read as absence of the rest.
