@@ -155,7 +155,8 @@ func rename(ctx context.Context, q *db.Queries, org, id string, name *string) er
 	return q.RenameProject(ctx, db.RenameProjectParams{ID: id, Name: *name})
 }
 
-// DeleteProject deletes a project without sandboxes and revokes its keys. Conflict if it has some that weren't told to go.
+// DeleteProject deletes a project without sandboxes, with its templates, and revokes its keys. Conflict if it has sandboxes that weren't told to go, or
+// if sandboxes or builds of other projects use its templates.
 func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 	return s.writeOrg(ctx, "delete project "+id, org, func(ctx context.Context, q *db.Queries) error {
 		if _, err := q.LockProject(ctx, db.LockProjectParams{Org: org, ID: id}); err != nil { // no sandbox is made while it's held
@@ -171,12 +172,12 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		if err := q.HoldSharedTemplates(ctx, id); err != nil {
 			return err
 		}
-		foreign, err := q.CountForeignSandboxes(ctx, id)
+		foreign, err := q.ForeignUsers(ctx, id)
 		if err != nil {
 			return err
 		}
-		if foreign > 0 {
-			return space.Errorf(space.CodeConflict, "%s of other projects use its templates: delete them first", counted(foreign, "sandbox", "sandboxes"))
+		if by := usedBy(foreign.Sandboxes, foreign.Builds); by != "" {
+			return space.Errorf(space.CodeConflict, "its templates are used by %s of other projects: delete those first", by)
 		}
 		if err := deleteTemplatesOf(ctx, q, id); err != nil {
 			return err

@@ -39,17 +39,22 @@ func checkUnused(ctx context.Context, q *db.Queries, t db.LockTemplateRow) error
 	if err != nil {
 		return err
 	}
+	if by := usedBy(users.Sandboxes, users.Builds); by != "" {
+		return space.Errorf(space.CodeConflict, "template %s is used by %s: delete what uses it first", t.Name, by)
+	}
+	return nil
+}
+
+// usedBy names what needs a template; empty if nothing does.
+func usedBy(sandboxes, builds int64) string {
 	var by []string
-	if users.Sandboxes > 0 {
-		by = append(by, counted(users.Sandboxes, "sandbox", "sandboxes"))
+	if sandboxes > 0 {
+		by = append(by, counted(sandboxes, "sandbox", "sandboxes"))
 	}
-	if users.Builds > 0 {
-		by = append(by, counted(users.Builds, "template that is being built", "templates that are being built"))
+	if builds > 0 {
+		by = append(by, counted(builds, "template that is being built", "templates that are being built"))
 	}
-	if len(by) == 0 {
-		return nil
-	}
-	return space.Errorf(space.CodeConflict, "template %s is used by %s: delete what uses it first", t.Name, strings.Join(by, " and "))
+	return strings.Join(by, " and ")
 }
 
 func counted(n int64, one, many string) string {

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 
 	space "github.com/space-platform/space"
@@ -52,10 +53,19 @@ func TestSharedTemplates(t *testing.T) {
 	if _, _, err := s.store.DeleteTemplate(t.Context(), second, s.tpl.ID); space.CodeOf(err) != space.CodeNotFound {
 		t.Errorf("another project deletes it: %v", err)
 	}
-	if err := s.store.DeleteProject(t.Context(), s.org, s.project); space.CodeOf(err) != space.CodeConflict {
-		t.Errorf("its project is deleted under a sandbox: %v", err)
+	derived := s.newTemplate("derived")
+	derived.Project, derived.Build.Source = second, record.Source{Template: s.tpl.ID}
+	must(t)(s.store.BuildTemplate(t.Context(), derived))
+	refused := func(by string) {
+		t.Helper()
+		if err := s.store.DeleteProject(t.Context(), s.org, s.project); space.CodeOf(err) != space.CodeConflict || !strings.Contains(err.Error(), "used by "+by+" of other projects") {
+			t.Errorf("its project is deleted under %s: %v", by, err)
+		}
 	}
+	refused("1 sandbox and 1 template that is being built")
 	must(t)(s.verbs.Delete(t.Context(), second, box.Route.Sandbox))
+	refused("1 template that is being built")
+	s.ready(t, derived.ID) // and needs its base no more
 	if err := s.store.DeleteProject(t.Context(), s.org, s.project); err != nil {
 		t.Error(err)
 	}

@@ -1159,7 +1159,7 @@ type Session struct {
 	// Lost Its machine is gone, and how it would have ended isn't known.
 	Lost *bool `json:"lost,omitempty"`
 
-	// OutputBytes Length of its log, of which the end is kept.
+	// OutputBytes Length of its log, of which the end is kept. Absent while it runs, and of a lost one of which nobody knows.
 	OutputBytes *int64 `json:"output_bytes,omitempty"`
 
 	// Sandbox `sbx_…`.
@@ -1937,7 +1937,7 @@ type ClientInterface interface {
 
 	// DeleteProject Delete a project that has no sandboxes; its keys are revoked
 	//
-	// Refused with `conflict` while it has sandboxes that weren't told to go, and for the project of the key that asks.
+	// Refused with `conflict` while it has sandboxes that weren't told to go, while sandboxes or builds of other projects use its templates, and for the project of the key that asks.
 	//
 	// Corresponds with DELETE /v1/projects/{project} (the `DeleteProject` operationId).
 	DeleteProject(ctx context.Context, project ProjectId, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2492,7 +2492,7 @@ func (c *Client) CreateProject(ctx context.Context, params *CreateProjectParams,
 
 // DeleteProject Delete a project that has no sandboxes; its keys are revoked
 //
-// Refused with `conflict` while it has sandboxes that weren't told to go, and for the project of the key that asks.
+// Refused with `conflict` while it has sandboxes that weren't told to go, while sandboxes or builds of other projects use its templates, and for the project of the key that asks.
 //
 // Corresponds with DELETE /v1/projects/{project} (the `DeleteProject` operationId).
 func (c *Client) DeleteProject(ctx context.Context, project ProjectId, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5885,7 +5885,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteProjectWithResponse Delete a project that has no sandboxes; its keys are revoked
 	//
-	// Refused with `conflict` while it has sandboxes that weren't told to go, and for the project of the key that asks.
+	// Refused with `conflict` while it has sandboxes that weren't told to go, while sandboxes or builds of other projects use its templates, and for the project of the key that asks.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8736,7 +8736,7 @@ func (c *ClientWithResponses) CreateProjectWithResponse(ctx context.Context, par
 
 // DeleteProjectWithResponse Delete a project that has no sandboxes; its keys are revoked
 //
-// Refused with `conflict` while it has sandboxes that weren't told to go, and for the project of the key that asks.
+// Refused with `conflict` while it has sandboxes that weren't told to go, while sandboxes or builds of other projects use its templates, and for the project of the key that asks.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -64,7 +64,9 @@ func renderSession(s record.Session) gen.Session {
 func renderSessionEnd(out *gen.Session, e record.SessionEnd) {
 	out.State, out.EndedAt = gen.SessionStateEnded, notZero(e.At)
 	out.Signal, out.Error, out.TimedOut, out.Stopped, out.Lost = notEmpty(e.Signal), notEmpty(e.Error), notFalse(e.TimedOut), notFalse(e.Stopped), notFalse(e.Lost)
-	out.OutputBytes = &e.OutputBytes
+	if !e.Lost || e.OutputBytes > 0 { // of a lost one, 0 is what nobody knows
+		out.OutputBytes = &e.OutputBytes
+	}
 	if e.Code != nil {
 		code := int(*e.Code)
 		out.Code = &code

@@ -39,7 +39,7 @@ type SessionEnd struct {
 	TimedOut    bool      // its time was over, and it was killed for that
 	Stopped     bool      // it ended while its sandbox was being stopped
 	Lost        bool      // its machine is gone, and how it would have ended isn't known
-	OutputBytes int64     // length of its log
+	OutputBytes int64     // length of its log; of a lost one 0 if nobody knows
 }
 
 // TokenHash is the SHA-256 of an attachment token or a sandbox token.

@@ -10,19 +10,6 @@ import (
 	"time"
 )
 
-const countForeignSandboxes = `-- name: CountForeignSandboxes :one
-SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
-WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND s.project <> $1 AND s.desired <> 'deleted'
-`
-
-// Of other projects, made from this one's templates. A statement of its own: it sees those that were made before the templates were held.
-func (q *Queries) CountForeignSandboxes(ctx context.Context, project string) (int64, error) {
-	row := q.db.QueryRow(ctx, countForeignSandboxes, project)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const countProjects = `-- name: CountProjects :one
 SELECT count(*) FROM projects WHERE org = $1 AND deleted_at IS NULL
 `
@@ -109,6 +96,27 @@ UPDATE projects SET deleted_at = now() WHERE id = $1
 func (q *Queries) DeleteProject(ctx context.Context, id string) error {
 	_, err := q.db.Exec(ctx, deleteProject, id)
 	return err
+}
+
+const foreignUsers = `-- name: ForeignUsers :one
+SELECT (SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
+        WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND s.project <> $1 AND s.desired <> 'deleted') AS sandboxes,
+    (SELECT count(*) FROM templates b JOIN templates t ON t.id = b.base LEFT JOIN template_status st ON st.template = b.id
+        WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND b.project <> $1
+        AND b.superseded_at IS NULL AND b.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds
+`
+
+type ForeignUsersRow struct {
+	Sandboxes int64
+	Builds    int64
+}
+
+// What other projects make from this one's templates, as in TemplateUsers. A statement of its own: it sees what was made before the templates were held.
+func (q *Queries) ForeignUsers(ctx context.Context, project string) (ForeignUsersRow, error) {
+	row := q.db.QueryRow(ctx, foreignUsers, project)
+	var i ForeignUsersRow
+	err := row.Scan(&i.Sandboxes, &i.Builds)
+	return i, err
 }
 
 const holdSharedTemplates = `-- name: HoldSharedTemplates :exec

@@ -66,10 +66,13 @@ SELECT id FROM templates WHERE project = @project AND deleted_at IS NULL ORDER B
 -- Until the transaction ends, no other project begins with what this one shares.
 SELECT id FROM templates WHERE project = @project AND shared AND deleted_at IS NULL ORDER BY id FOR UPDATE;
 
--- name: CountForeignSandboxes :one
--- Of other projects, made from this one's templates. A statement of its own: it sees those that were made before the templates were held.
-SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
-WHERE t.project = @project AND t.shared AND t.deleted_at IS NULL AND s.project <> @project AND s.desired <> 'deleted';
+-- name: ForeignUsers :one
+-- What other projects make from this one's templates, as in TemplateUsers. A statement of its own: it sees what was made before the templates were held.
+SELECT (SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
+        WHERE t.project = @project AND t.shared AND t.deleted_at IS NULL AND s.project <> @project AND s.desired <> 'deleted') AS sandboxes,
+    (SELECT count(*) FROM templates b JOIN templates t ON t.id = b.base LEFT JOIN template_status st ON st.template = b.id
+        WHERE t.project = @project AND t.shared AND t.deleted_at IS NULL AND b.project <> @project
+        AND b.superseded_at IS NULL AND b.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds;
 
 -- name: CreateUser :execrows
 INSERT INTO users (id, org, name, role) VALUES (@id, @org, @name, @role)
