@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +23,7 @@ import (
 
 // The limits of ends.
 const (
-	maxEnds     = 10_000 // that are kept; the oldest go first
+	maxEnds     = 10_000 // that are kept; those that came first go first
 	maxEndsTold = 200    // in one report
 )
 
@@ -36,7 +37,14 @@ type Ends struct {
 	changed func() // called after one was added; it mustn't block
 
 	mu   sync.Mutex // guards what follows, and the files
-	ends map[string]*controlv1.SessionEnd
+	ends map[string]end
+}
+
+// end is how a session ended, and when this node learnt of it. That orders them: the guest's clock is its tenant's, who could hold their own ends over
+// those of others.
+type end struct {
+	*controlv1.SessionEnd
+	arrived time.Time // also the file's
 }
 
 // OpenEnds reads what an earlier life has left to tell; dir is made if need be.
@@ -48,10 +56,10 @@ func OpenEnds(dir string, changed func()) (*Ends, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the ends of sessions: %w", err)
 	}
-	e := &Ends{dir: dir, changed: changed, ends: map[string]*controlv1.SessionEnd{}}
+	e := &Ends{dir: dir, changed: changed, ends: map[string]end{}}
 	for _, entry := range entries {
-		m := new(controlv1.SessionEnd)
-		if ok, err := readMessage(dir, entry.Name(), m); err != nil || !ok || fileOf(m.GetSession()) != entry.Name() {
+		m, err := readEnd(dir, entry)
+		if err != nil {
 			os.Remove(filepath.Join(dir, entry.Name()))
 			continue
 		}
@@ -60,17 +68,36 @@ func OpenEnds(dir string, changed func()) (*Ends, error) {
 	return e, nil
 }
 
+func readEnd(dir string, entry fs.DirEntry) (end, error) {
+	m := end{SessionEnd: new(controlv1.SessionEnd)}
+	info, err := entry.Info()
+	if err != nil {
+		return m, err
+	}
+	m.arrived = info.ModTime()
+	if _, err := readMessage(dir, entry.Name(), m.SessionEnd); err != nil {
+		return m, err
+	}
+	if fileOf(m.GetSession()) != entry.Name() {
+		return m, fmt.Errorf("%s holds the end of another session", entry.Name())
+	}
+	return m, nil
+}
+
 func fileOf(session string) string { return space.HostLabel(session) + endSuffix }
 
-// add keeps how a session has ended. It's nothing to a nil Ends: nobody asks about the sessions of builds.
+// add keeps how a session has ended; one that is kept already stays as it is. It's nothing to a nil Ends: nobody asks about the sessions of builds.
 func (e *Ends) add(ses *Session) {
 	if e == nil {
 		return
 	}
-	m := ses.ending()
+	m := end{ses.ending(), time.Now()}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := writeMessage(e.dir, fileOf(ses.id), m); err != nil { // it's told all the same, if this life lasts
+	if _, ok := e.ends[ses.id]; ok {
+		return
+	}
+	if err := writeMessage(e.dir, fileOf(ses.id), m.SessionEnd); err != nil { // it's told all the same, if this life lasts
 		slog.Error("can't write down how a session ended", "session", ses.id, "err", err)
 	}
 	e.ends[ses.id] = m
@@ -98,22 +125,19 @@ func (e *Ends) Untold() []*controlv1.SessionEnd {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	all := e.sorted()
-	return all[:min(len(all), maxEndsTold)]
-}
-
-// sorted returns all, the oldest first. mu is held.
-func (e *Ends) sorted() []*controlv1.SessionEnd {
-	all := make([]*controlv1.SessionEnd, 0, len(e.ends))
-	for _, m := range e.ends {
-		all = append(all, m)
+	told := make([]*controlv1.SessionEnd, min(len(all), maxEndsTold))
+	for i := range told {
+		told[i] = all[i].SessionEnd
 	}
-	slices.SortFunc(all, func(a, b *controlv1.SessionEnd) int {
-		return cmp.Or(at(a).Compare(at(b)), strings.Compare(a.GetSession(), b.GetSession()))
-	})
-	return all
+	return told
 }
 
-func at(m *controlv1.SessionEnd) time.Time { return m.GetAt().AsTime() }
+// sorted returns all, those that came first first. mu is held.
+func (e *Ends) sorted() []end {
+	return slices.SortedFunc(maps.Values(e.ends), func(a, b end) int {
+		return cmp.Or(a.arrived.Compare(b.arrived), strings.Compare(a.GetSession(), b.GetSession()))
+	})
+}
 
 // Acknowledge lets go of ends that the control plane has, as they were told. Unknown ones are none. That an end isn't told any more is a change, too:
 // a report that goes on to tell it is answered at once, so no order could be waited for.

@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -100,21 +101,35 @@ func TestEndOfWhichTheGuestHeardNothingIsTold(t *testing.T) {
 	}
 }
 
+// TestEndsAreBounded has the end that came first say by its guest's clock that it's the newest: it goes first all the same, also in the next life.
 func TestEndsAreBounded(t *testing.T) {
-	e := openEnds(t, t.TempDir(), func() {})
-	old := &controlv1.SessionEnd{Session: space.NewID(space.PrefixSession), At: timestamppb.New(time.Unix(1, 0))}
-	e.ends[old.Session] = old
+	dir := t.TempDir()
+	e := openEnds(t, dir, func() {})
+	first := endedAt(t, time.Now().AddDate(70, 0, 0))
+	e.add(first)
+	if err := os.Chtimes(filepath.Join(dir, fileOf(first.id)), time.Time{}, time.Unix(7, 0)); err != nil {
+		t.Fatal(err)
+	}
+	e = openEnds(t, dir, func() {})
+	e.add(first) // the guest hadn't been told to forget it
 	for range maxEnds - 1 {
 		id := space.NewID(space.PrefixSession)
-		e.ends[id] = &controlv1.SessionEnd{Session: id, At: timestamppb.New(time.Unix(2, 0))}
+		e.ends[id] = end{&controlv1.SessionEnd{Session: id, At: timestamppb.New(time.Unix(2, 0))}, time.Unix(8, 0)}
 	}
-	if all := e.Untold(); len(all) != maxEndsTold || all[0] != old {
+	if all := e.Untold(); len(all) != maxEndsTold || all[0].GetSession() != first.id {
 		t.Errorf("%d are told, the first of %v", len(all), all[0].GetAt())
 	}
-	ses := newSession(space.NewID(space.PrefixSession), t.TempDir(), 0)
-	ses.setLost(space.Errorf(space.CodeSessionLost, "gone"))
-	e.add(ses)
-	if _, ok := e.ends[old.Session]; ok || len(e.ends) != maxEnds || e.ends[ses.id] == nil {
-		t.Errorf("%d are kept, the oldest among them: %v", len(e.ends), ok)
+	last := endedAt(t, time.Unix(1, 0))
+	e.add(last)
+	if _, ok := e.ends[first.id]; ok || len(e.ends) != maxEnds || e.ends[last.id].SessionEnd == nil {
+		t.Errorf("%d are kept, the first among them: %v", len(e.ends), ok)
 	}
+}
+
+// endedAt is a session that has ended at a time by its guest's clock.
+func endedAt(t *testing.T, at time.Time) *Session {
+	t.Helper()
+	ses := newSession(space.NewID(space.PrefixSession), t.TempDir(), 0)
+	ses.exit = &sessionv1.Exit{At: timestamppb.New(at)}
+	return ses
 }
