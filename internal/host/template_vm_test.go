@@ -83,7 +83,7 @@ func (r *rig) build(o *controlv1.EnsureTemplate) (*controlv1.TemplateReport, str
 
 func (r *rig) acknowledge(template string, newest uint64) {
 	r.t.Helper()
-	_, err := r.host.AcknowledgeLogs(r.t.Context(), connect.NewRequest(&hostv1.AcknowledgeLogsRequest{Received: map[string]uint64{template: newest}}))
+	_, err := r.host.Acknowledge(r.t.Context(), connect.NewRequest(&hostv1.AcknowledgeRequest{LogLines: map[string]uint64{template: newest}}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

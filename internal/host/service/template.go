@@ -50,12 +50,12 @@ func (h *Host) RemoveTemplate(_ context.Context, req *connect.Request[hostv1.Rem
 	return connect.NewResponse(&hostv1.RemoveTemplateResponse{}), nil
 }
 
-// AcknowledgeLogs lets go of lines, and of ends of sessions, that the control plane has, and of uploads that it wants no more.
-func (h *Host) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.AcknowledgeLogsRequest]) (*connect.Response[hostv1.AcknowledgeLogsResponse], error) {
-	h.Templates.Acknowledge(req.Msg.GetReceived())
+// Acknowledge lets go of lines, and of ends of sessions, that the control plane has, and of uploads that it wants no more.
+func (h *Host) Acknowledge(_ context.Context, req *connect.Request[hostv1.AcknowledgeRequest]) (*connect.Response[hostv1.AcknowledgeResponse], error) {
+	h.Templates.Acknowledge(req.Msg.GetLogLines())
 	h.Ends.Acknowledge(req.Msg.GetSessionEnds())
 	h.Uploads.Remove(req.Msg.GetUnwantedUploads())
-	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
+	return connect.NewResponse(&hostv1.AcknowledgeResponse{}), nil
 }
 
 func templateOrder(o *controlv1.EnsureTemplate) template.Order {

@@ -73,8 +73,8 @@ func TestTemplatesAreRemovedAndAcknowledged(t *testing.T) {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	got := &hostv1.AcknowledgeLogsRequest{Received: map[string]uint64{"a": 1}, UnwantedUploads: []string{"upl_a"}}
-	if _, err := r.host.AcknowledgeLogs(t.Context(), connect.NewRequest(got)); err != nil || r.received["a"] != 1 || !slices.Equal(r.unwanted, []string{"upl_a"}) {
+	got := &hostv1.AcknowledgeRequest{LogLines: map[string]uint64{"a": 1}, UnwantedUploads: []string{"upl_a"}}
+	if _, err := r.host.Acknowledge(t.Context(), connect.NewRequest(got)); err != nil || r.received["a"] != 1 || !slices.Equal(r.unwanted, []string{"upl_a"}) {
 		t.Errorf("%v, %v, %v", r.received, r.unwanted, err)
 	}
 }

@@ -47,7 +47,7 @@ type Manager struct {
 	uploads   relay.Putter
 	timing    timing
 	removals  removals
-	logs      chan *hostv1.AcknowledgeLogsRequest // to make
+	arrived   chan *hostv1.AcknowledgeRequest // to make
 
 	ensures, stops, removes, builds, puts chan struct{} // a slot per call on the host
 }
@@ -74,7 +74,7 @@ func Open(c Config) (*Manager, error) {
 	}
 	return &Manager{
 		table: t, control: c.Control, host: c.Host, sessions: c.Sessions, sandboxes: c.Sandboxes, uploads: c.Uploads, timing: usualTiming, removals: removals{write: t.removed},
-		logs:    make(chan *hostv1.AcknowledgeLogsRequest, 1),
+		arrived: make(chan *hostv1.AcknowledgeRequest, 1),
 		ensures: make(chan struct{}, maxEnsures), stops: make(chan struct{}, maxStops), removes: make(chan struct{}, maxRemoves),
 		builds: make(chan struct{}, maxBuilds), puts: make(chan struct{}, maxPuts),
 	}, nil

@@ -198,15 +198,15 @@ func (h *fakeHost) RemoveTemplate(_ context.Context, req *connect.Request[hostv1
 	return connect.NewResponse(&hostv1.RemoveTemplateResponse{}), nil
 }
 
-func (h *fakeHost) AcknowledgeLogs(_ context.Context, req *connect.Request[hostv1.AcknowledgeLogsRequest]) (*connect.Response[hostv1.AcknowledgeLogsResponse], error) {
+func (h *fakeHost) Acknowledge(_ context.Context, req *connect.Request[hostv1.AcknowledgeRequest]) (*connect.Response[hostv1.AcknowledgeResponse], error) {
 	h.Lock()
 	defer h.Unlock()
-	h.received, h.told = req.Msg.GetReceived(), req.Msg.GetSessionEnds()
+	h.received, h.told = req.Msg.GetLogLines(), req.Msg.GetSessionEnds()
 	for _, id := range req.Msg.GetUnwantedUploads() {
 		h.uploads = slices.DeleteFunc(h.uploads, func(u *controlv1.UploadReport) bool { return u.GetUpload() == id })
 	}
 	h.ring()
-	return connect.NewResponse(&hostv1.AcknowledgeLogsResponse{}), nil
+	return connect.NewResponse(&hostv1.AcknowledgeResponse{}), nil
 }
 
 func (h *fakeHost) Call(ctx context.Context, stream *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error {

@@ -441,29 +441,29 @@ func (*RemoveTemplateResponse) Descriptor() ([]byte, []int) {
 	return file_host_v1_host_proto_rawDescGZIP(), []int{9}
 }
 
-type AcknowledgeLogsRequest struct {
+type AcknowledgeRequest struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Received        map[string]uint64      `protobuf:"bytes,1,rep,name=received,proto3" json:"received,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
+	LogLines        map[string]uint64      `protobuf:"bytes,1,rep,name=log_lines,json=logLines,proto3" json:"log_lines,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // template → number of the newest line that the control plane has
 	SessionEnds     []string               `protobuf:"bytes,2,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"`
 	UnwantedUploads []string               `protobuf:"bytes,3,rep,name=unwanted_uploads,json=unwantedUploads,proto3" json:"unwanted_uploads,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
-func (x *AcknowledgeLogsRequest) Reset() {
-	*x = AcknowledgeLogsRequest{}
+func (x *AcknowledgeRequest) Reset() {
+	*x = AcknowledgeRequest{}
 	mi := &file_host_v1_host_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AcknowledgeLogsRequest) String() string {
+func (x *AcknowledgeRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AcknowledgeLogsRequest) ProtoMessage() {}
+func (*AcknowledgeRequest) ProtoMessage() {}
 
-func (x *AcknowledgeLogsRequest) ProtoReflect() protoreflect.Message {
+func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_host_v1_host_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -475,52 +475,52 @@ func (x *AcknowledgeLogsRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use AcknowledgeLogsRequest.ProtoReflect.Descriptor instead.
-func (*AcknowledgeLogsRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
+func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
 	return file_host_v1_host_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *AcknowledgeLogsRequest) GetReceived() map[string]uint64 {
+func (x *AcknowledgeRequest) GetLogLines() map[string]uint64 {
 	if x != nil {
-		return x.Received
+		return x.LogLines
 	}
 	return nil
 }
 
-func (x *AcknowledgeLogsRequest) GetSessionEnds() []string {
+func (x *AcknowledgeRequest) GetSessionEnds() []string {
 	if x != nil {
 		return x.SessionEnds
 	}
 	return nil
 }
 
-func (x *AcknowledgeLogsRequest) GetUnwantedUploads() []string {
+func (x *AcknowledgeRequest) GetUnwantedUploads() []string {
 	if x != nil {
 		return x.UnwantedUploads
 	}
 	return nil
 }
 
-type AcknowledgeLogsResponse struct {
+type AcknowledgeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AcknowledgeLogsResponse) Reset() {
-	*x = AcknowledgeLogsResponse{}
+func (x *AcknowledgeResponse) Reset() {
+	*x = AcknowledgeResponse{}
 	mi := &file_host_v1_host_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AcknowledgeLogsResponse) String() string {
+func (x *AcknowledgeResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AcknowledgeLogsResponse) ProtoMessage() {}
+func (*AcknowledgeResponse) ProtoMessage() {}
 
-func (x *AcknowledgeLogsResponse) ProtoReflect() protoreflect.Message {
+func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_host_v1_host_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -532,8 +532,8 @@ func (x *AcknowledgeLogsResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use AcknowledgeLogsResponse.ProtoReflect.Descriptor instead.
-func (*AcknowledgeLogsResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
+func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
 	return file_host_v1_host_proto_rawDescGZIP(), []int{11}
 }
 
@@ -678,15 +678,15 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\x16EnsureTemplateResponse\"O\n" +
 	"\x15RemoveTemplateRequest\x126\n" +
 	"\x05order\x18\x01 \x01(\v2 .space.control.v1.RemoveTemplateR\x05order\"\x18\n" +
-	"\x16RemoveTemplateResponse\"\xf4\x01\n" +
-	"\x16AcknowledgeLogsRequest\x12O\n" +
-	"\breceived\x18\x01 \x03(\v23.space.host.v1.AcknowledgeLogsRequest.ReceivedEntryR\breceived\x12!\n" +
+	"\x16RemoveTemplateResponse\"\xed\x01\n" +
+	"\x12AcknowledgeRequest\x12L\n" +
+	"\tlog_lines\x18\x01 \x03(\v2/.space.host.v1.AcknowledgeRequest.LogLinesEntryR\blogLines\x12!\n" +
 	"\fsession_ends\x18\x02 \x03(\tR\vsessionEnds\x12)\n" +
 	"\x10unwanted_uploads\x18\x03 \x03(\tR\x0funwantedUploads\x1a;\n" +
-	"\rReceivedEntry\x12\x10\n" +
+	"\rLogLinesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x19\n" +
-	"\x17AcknowledgeLogsResponse\"\"\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x15\n" +
+	"\x13AcknowledgeResponse\"\"\n" +
 	"\fWatchRequest\x12\x12\n" +
 	"\x04life\x18\x01 \x01(\x04R\x04life\"\xc0\x02\n" +
 	"\rWatchResponse\x12A\n" +
@@ -696,14 +696,14 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\ttemplates\x18\x02 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
 	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x12?\n" +
 	"\fsession_ends\x18\x04 \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\x128\n" +
-	"\auploads\x18\x05 \x03(\v2\x1e.space.control.v1.UploadReportR\auploads2\x93\x05\n" +
+	"\auploads\x18\x05 \x03(\v2\x1e.space.control.v1.UploadReportR\auploads2\x87\x05\n" +
 	"\vHostService\x12`\n" +
 	"\x0fEnsureExecution\x12%.space.host.v1.EnsureExecutionRequest\x1a&.space.host.v1.EnsureExecutionResponse\x12`\n" +
 	"\x0fRemoveExecution\x12%.space.host.v1.RemoveExecutionRequest\x1a&.space.host.v1.RemoveExecutionResponse\x12]\n" +
 	"\x0eEnsureTemplate\x12$.space.host.v1.EnsureTemplateRequest\x1a%.space.host.v1.EnsureTemplateResponse\x12Z\n" +
 	"\rStopExecution\x12#.space.host.v1.StopExecutionRequest\x1a$.space.host.v1.StopExecutionResponse\x12]\n" +
-	"\x0eRemoveTemplate\x12$.space.host.v1.RemoveTemplateRequest\x1a%.space.host.v1.RemoveTemplateResponse\x12`\n" +
-	"\x0fAcknowledgeLogs\x12%.space.host.v1.AcknowledgeLogsRequest\x1a&.space.host.v1.AcknowledgeLogsResponse\x12D\n" +
+	"\x0eRemoveTemplate\x12$.space.host.v1.RemoveTemplateRequest\x1a%.space.host.v1.RemoveTemplateResponse\x12T\n" +
+	"\vAcknowledge\x12!.space.host.v1.AcknowledgeRequest\x1a\".space.host.v1.AcknowledgeResponse\x12D\n" +
 	"\x05Watch\x12\x1b.space.host.v1.WatchRequest\x1a\x1c.space.host.v1.WatchResponse0\x01B8Z6github.com/space-platform/space/api/gen/host/v1;hostv1b\x06proto3"
 
 var (
@@ -730,11 +730,11 @@ var file_host_v1_host_proto_goTypes = []any{
 	(*EnsureTemplateResponse)(nil),  // 7: space.host.v1.EnsureTemplateResponse
 	(*RemoveTemplateRequest)(nil),   // 8: space.host.v1.RemoveTemplateRequest
 	(*RemoveTemplateResponse)(nil),  // 9: space.host.v1.RemoveTemplateResponse
-	(*AcknowledgeLogsRequest)(nil),  // 10: space.host.v1.AcknowledgeLogsRequest
-	(*AcknowledgeLogsResponse)(nil), // 11: space.host.v1.AcknowledgeLogsResponse
+	(*AcknowledgeRequest)(nil),      // 10: space.host.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),     // 11: space.host.v1.AcknowledgeResponse
 	(*WatchRequest)(nil),            // 12: space.host.v1.WatchRequest
 	(*WatchResponse)(nil),           // 13: space.host.v1.WatchResponse
-	nil,                             // 14: space.host.v1.AcknowledgeLogsRequest.ReceivedEntry
+	nil,                             // 14: space.host.v1.AcknowledgeRequest.LogLinesEntry
 	(*v1.EnsureExecution)(nil),      // 15: space.control.v1.EnsureExecution
 	(*v1.ExecutionReport)(nil),      // 16: space.control.v1.ExecutionReport
 	(*v11.Route)(nil),               // 17: space.route.v1.Route
@@ -753,7 +753,7 @@ var file_host_v1_host_proto_depIdxs = []int32{
 	18, // 3: space.host.v1.StopExecutionRequest.order:type_name -> space.control.v1.StopExecution
 	19, // 4: space.host.v1.EnsureTemplateRequest.order:type_name -> space.control.v1.EnsureTemplate
 	20, // 5: space.host.v1.RemoveTemplateRequest.order:type_name -> space.control.v1.RemoveTemplate
-	14, // 6: space.host.v1.AcknowledgeLogsRequest.received:type_name -> space.host.v1.AcknowledgeLogsRequest.ReceivedEntry
+	14, // 6: space.host.v1.AcknowledgeRequest.log_lines:type_name -> space.host.v1.AcknowledgeRequest.LogLinesEntry
 	16, // 7: space.host.v1.WatchResponse.executions:type_name -> space.control.v1.ExecutionReport
 	21, // 8: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
 	22, // 9: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
@@ -764,14 +764,14 @@ var file_host_v1_host_proto_depIdxs = []int32{
 	6,  // 14: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
 	4,  // 15: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
 	8,  // 16: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
-	10, // 17: space.host.v1.HostService.AcknowledgeLogs:input_type -> space.host.v1.AcknowledgeLogsRequest
+	10, // 17: space.host.v1.HostService.Acknowledge:input_type -> space.host.v1.AcknowledgeRequest
 	12, // 18: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
 	1,  // 19: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
 	3,  // 20: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
 	7,  // 21: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
 	5,  // 22: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
 	9,  // 23: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
-	11, // 24: space.host.v1.HostService.AcknowledgeLogs:output_type -> space.host.v1.AcknowledgeLogsResponse
+	11, // 24: space.host.v1.HostService.Acknowledge:output_type -> space.host.v1.AcknowledgeResponse
 	13, // 25: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
 	19, // [19:26] is the sub-list for method output_type
 	12, // [12:19] is the sub-list for method input_type

@@ -50,9 +50,8 @@ const (
 	// HostServiceRemoveTemplateProcedure is the fully-qualified name of the HostService's
 	// RemoveTemplate RPC.
 	HostServiceRemoveTemplateProcedure = "/space.host.v1.HostService/RemoveTemplate"
-	// HostServiceAcknowledgeLogsProcedure is the fully-qualified name of the HostService's
-	// AcknowledgeLogs RPC.
-	HostServiceAcknowledgeLogsProcedure = "/space.host.v1.HostService/AcknowledgeLogs"
+	// HostServiceAcknowledgeProcedure is the fully-qualified name of the HostService's Acknowledge RPC.
+	HostServiceAcknowledgeProcedure = "/space.host.v1.HostService/Acknowledge"
 	// HostServiceWatchProcedure is the fully-qualified name of the HostService's Watch RPC.
 	HostServiceWatchProcedure = "/space.host.v1.HostService/Watch"
 )
@@ -75,9 +74,9 @@ type HostServiceClient interface {
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
 	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
-	// AcknowledgeLogs says which lines of builds' logs, and which ends of sessions, the control plane has: Watch doesn't repeat them.
+	// Acknowledge says what the control plane has of what Watch tells, the lines of builds' logs and the ends of sessions: Watch doesn't repeat them.
 	// Unknown ones are ignored. It also says which uploads it wants no more: they're removed, but for those that a build uses.
-	AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error)
+	Acknowledge(context.Context, *connect.Request[v1.AcknowledgeRequest]) (*connect.Response[v1.AcknowledgeResponse], error)
 	// Watch sends the complete status at once and again after each change, coalesced. It ends when the host stops.
 	Watch(context.Context, *connect.Request[v1.WatchRequest]) (*connect.ServerStreamForClient[v1.WatchResponse], error)
 }
@@ -123,10 +122,10 @@ func NewHostServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(hostServiceMethods.ByName("RemoveTemplate")),
 			connect.WithClientOptions(opts...),
 		),
-		acknowledgeLogs: connect.NewClient[v1.AcknowledgeLogsRequest, v1.AcknowledgeLogsResponse](
+		acknowledge: connect.NewClient[v1.AcknowledgeRequest, v1.AcknowledgeResponse](
 			httpClient,
-			baseURL+HostServiceAcknowledgeLogsProcedure,
-			connect.WithSchema(hostServiceMethods.ByName("AcknowledgeLogs")),
+			baseURL+HostServiceAcknowledgeProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("Acknowledge")),
 			connect.WithClientOptions(opts...),
 		),
 		watch: connect.NewClient[v1.WatchRequest, v1.WatchResponse](
@@ -145,7 +144,7 @@ type hostServiceClient struct {
 	ensureTemplate  *connect.Client[v1.EnsureTemplateRequest, v1.EnsureTemplateResponse]
 	stopExecution   *connect.Client[v1.StopExecutionRequest, v1.StopExecutionResponse]
 	removeTemplate  *connect.Client[v1.RemoveTemplateRequest, v1.RemoveTemplateResponse]
-	acknowledgeLogs *connect.Client[v1.AcknowledgeLogsRequest, v1.AcknowledgeLogsResponse]
+	acknowledge     *connect.Client[v1.AcknowledgeRequest, v1.AcknowledgeResponse]
 	watch           *connect.Client[v1.WatchRequest, v1.WatchResponse]
 }
 
@@ -174,9 +173,9 @@ func (c *hostServiceClient) RemoveTemplate(ctx context.Context, req *connect.Req
 	return c.removeTemplate.CallUnary(ctx, req)
 }
 
-// AcknowledgeLogs calls space.host.v1.HostService.AcknowledgeLogs.
-func (c *hostServiceClient) AcknowledgeLogs(ctx context.Context, req *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error) {
-	return c.acknowledgeLogs.CallUnary(ctx, req)
+// Acknowledge calls space.host.v1.HostService.Acknowledge.
+func (c *hostServiceClient) Acknowledge(ctx context.Context, req *connect.Request[v1.AcknowledgeRequest]) (*connect.Response[v1.AcknowledgeResponse], error) {
+	return c.acknowledge.CallUnary(ctx, req)
 }
 
 // Watch calls space.host.v1.HostService.Watch.
@@ -202,9 +201,9 @@ type HostServiceHandler interface {
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
 	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
-	// AcknowledgeLogs says which lines of builds' logs, and which ends of sessions, the control plane has: Watch doesn't repeat them.
+	// Acknowledge says what the control plane has of what Watch tells, the lines of builds' logs and the ends of sessions: Watch doesn't repeat them.
 	// Unknown ones are ignored. It also says which uploads it wants no more: they're removed, but for those that a build uses.
-	AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error)
+	Acknowledge(context.Context, *connect.Request[v1.AcknowledgeRequest]) (*connect.Response[v1.AcknowledgeResponse], error)
 	// Watch sends the complete status at once and again after each change, coalesced. It ends when the host stops.
 	Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error
 }
@@ -246,10 +245,10 @@ func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(hostServiceMethods.ByName("RemoveTemplate")),
 		connect.WithHandlerOptions(opts...),
 	)
-	hostServiceAcknowledgeLogsHandler := connect.NewUnaryHandler(
-		HostServiceAcknowledgeLogsProcedure,
-		svc.AcknowledgeLogs,
-		connect.WithSchema(hostServiceMethods.ByName("AcknowledgeLogs")),
+	hostServiceAcknowledgeHandler := connect.NewUnaryHandler(
+		HostServiceAcknowledgeProcedure,
+		svc.Acknowledge,
+		connect.WithSchema(hostServiceMethods.ByName("Acknowledge")),
 		connect.WithHandlerOptions(opts...),
 	)
 	hostServiceWatchHandler := connect.NewServerStreamHandler(
@@ -270,8 +269,8 @@ func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption
 			hostServiceStopExecutionHandler.ServeHTTP(w, r)
 		case HostServiceRemoveTemplateProcedure:
 			hostServiceRemoveTemplateHandler.ServeHTTP(w, r)
-		case HostServiceAcknowledgeLogsProcedure:
-			hostServiceAcknowledgeLogsHandler.ServeHTTP(w, r)
+		case HostServiceAcknowledgeProcedure:
+			hostServiceAcknowledgeHandler.ServeHTTP(w, r)
 		case HostServiceWatchProcedure:
 			hostServiceWatchHandler.ServeHTTP(w, r)
 		default:
@@ -303,8 +302,8 @@ func (UnimplementedHostServiceHandler) RemoveTemplate(context.Context, *connect.
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.RemoveTemplate is not implemented"))
 }
 
-func (UnimplementedHostServiceHandler) AcknowledgeLogs(context.Context, *connect.Request[v1.AcknowledgeLogsRequest]) (*connect.Response[v1.AcknowledgeLogsResponse], error) {
-	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.AcknowledgeLogs is not implemented"))
+func (UnimplementedHostServiceHandler) Acknowledge(context.Context, *connect.Request[v1.AcknowledgeRequest]) (*connect.Response[v1.AcknowledgeResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.Acknowledge is not implemented"))
 }
 
 func (UnimplementedHostServiceHandler) Watch(context.Context, *connect.Request[v1.WatchRequest], *connect.ServerStream[v1.WatchResponse]) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
-// logsTimeout bounds how long the host may take to hear what has arrived.
-const logsTimeout = 5 * time.Second
+// acknowledgeTimeout bounds how long the host may take to hear what has arrived.
+const acknowledgeTimeout = 5 * time.Second
 
 // received hands what the control plane has of builds' logs, and of the ends of sessions, to acknowledge, and the uploads that it wants no more. While
 // that is busy it's dropped: what isn't acknowledged or removed is reported again, and an answer speaks of it again.
@@ -23,7 +23,7 @@ func (m *Manager) received(a *controlv1.SynchronizeResponse) {
 		return
 	}
 	select {
-	case m.logs <- &hostv1.AcknowledgeLogsRequest{Received: a.GetLogsReceived(), SessionEnds: a.GetSessionEndsReceived(), UnwantedUploads: unwanted}:
+	case m.arrived <- &hostv1.AcknowledgeRequest{LogLines: a.GetLogsReceived(), SessionEnds: a.GetSessionEndsReceived(), UnwantedUploads: unwanted}:
 	default:
 	}
 }
@@ -41,8 +41,8 @@ func unwantedUploads(orders []*controlv1.Order) (ids []string) {
 func (m *Manager) acknowledge(ctx context.Context) {
 	for {
 		select {
-		case logs := <-m.logs:
-			if err := m.acknowledgeOnce(ctx, logs); err != nil && ctx.Err() == nil {
+		case arrived := <-m.arrived:
+			if err := m.acknowledgeOnce(ctx, arrived); err != nil && ctx.Err() == nil {
 				slog.Warn("the host wasn't told what has arrived", "err", err)
 			}
 		case <-ctx.Done():
@@ -51,9 +51,9 @@ func (m *Manager) acknowledge(ctx context.Context) {
 	}
 }
 
-func (m *Manager) acknowledgeOnce(ctx context.Context, logs *hostv1.AcknowledgeLogsRequest) error {
-	ctx, cancel := context.WithTimeout(ctx, logsTimeout)
+func (m *Manager) acknowledgeOnce(ctx context.Context, arrived *hostv1.AcknowledgeRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, acknowledgeTimeout)
 	defer cancel()
-	_, err := m.host.AcknowledgeLogs(ctx, connect.NewRequest(logs))
+	_, err := m.host.Acknowledge(ctx, connect.NewRequest(arrived))
 	return peer.FromConnect(err)
 }
