@@ -75,14 +75,15 @@ func (m *Manager) whileLacking(ctx context.Context, key string, act action, woke
 }
 
 // keepTrying calls until its context ends. A call that succeeded shows in the record, which ends the context, at the latest with the
-// host's next Watch message; one that did not is repeated with back-off.
+// host's next Watch message; one that did not is repeated with back-off. Of failures that follow each other the first one is logged.
 func (m *Manager) keepTrying(ctx context.Context, key string, call func(context.Context) error) {
 	b := backoff{first: m.timing.workFirst, most: m.timing.workMost}
-	for ctx.Err() == nil {
-		if err := call(ctx); err != nil && ctx.Err() == nil {
-			slog.WarnContext(ctx, "the host didn't do what a record needs; will try again", "key", key, "err", err)
+	for failing := false; ctx.Err() == nil; wait(ctx, b.next(), nil) {
+		err := call(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			slog.WarnContext(ctx, "the host didn't do what a record needs; will try until it does", "key", key, "err", err)
 		}
-		wait(ctx, b.next(), nil)
+		failing = err != nil
 	}
 }
 
