@@ -34,6 +34,9 @@ func cpCommand(a *app) *cobra.Command {
 	n.tokenFlags(c)
 	c.ValidArgsFunction = n.completesPlaces
 	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := n.opensBoth(args[0], args[1]); err != nil {
+			return err
+		}
 		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
 		p := startProgress(progressBeside(cmd.ErrOrStderr(), cmd.OutOrStdout(), args[1] == "-"), "copying "+args[0]+" to "+args[1])
@@ -42,6 +45,16 @@ func cpCommand(a *app) *cobra.Command {
 		return interrupted(ctx, cp.copy(ctx, n.inside, args[0], args[1]))
 	}
 	return c
+}
+
+// opensBoth refuses to copy between two sandboxes with a token, which opens one.
+func (n *connection) opensBoth(src, dst string) error {
+	from, _, out := remote(src)
+	to, _, in := remote(dst)
+	if !out || !in || from == to || !n.byToken() {
+		return nil
+	}
+	return wrongly("use an API key, or copy in two steps, each with its sandbox's own token", "a sandbox token opens one sandbox, and %s and %s are two", from, to)
 }
 
 // copier copies between here and a sandbox.
