@@ -93,25 +93,25 @@ func checkPagesLost(t *testing.T, s *suite) {
 	if !s.Driver.Capabilities().PagedMemory {
 		return
 	}
-	paged := func(l *vmm.Load) { l.Pages = &vmm.Pages{Snapshot: "x"} }
-	lost := func(what string, g *guest) {
-		t.Helper()
-		select {
-		case <-g.Done():
-		case <-s.within(t).Done():
-			t.Fatalf("%s: the machine goes on", what)
-		}
-		if err := g.Err(); !errors.Is(err, vmm.ErrPages) {
-			t.Errorf("%s: the machine ended for %v, want ErrPages", what, err)
-		}
-	}
+	checkPagerKilled(t, s)
+	checkPagerKilledUnseen(t, s)
+	checkPagerEnds(t, s)
+	checkMemoryCutOff(t, s)
+}
+
+// paged has a machine's memory come page by page.
+func paged(l *vmm.Load) { l.Pages = &vmm.Pages{Snapshot: "x"} }
+
+func checkPagerKilled(t *testing.T, s *suite) {
 	g, r := s.loadAs(t, s.base, paged)
 	r.killOthers(t, g.Handle().PID)
-	lost("without its pager", g)
+	g.mustLosePages(t, "without its pager")
 	r.mustBeOver(t)
+}
 
-	// The same while nobody watches.
-	g, r = s.loadAs(t, s.base, paged)
+// checkPagerKilledUnseen is the same while nobody watches.
+func checkPagerKilledUnseen(t *testing.T, s *suite) {
+	g, r := s.loadAs(t, s.base, paged)
 	h := reopened(t, g.Handle())
 	g.Close()
 	g.released = true
@@ -120,9 +120,11 @@ func checkPagesLost(t *testing.T, s *suite) {
 		t.Errorf("a machine without its pager is recovered: %v, %v, want ErrGone and ErrPages", m, err)
 	}
 	r.mustBeOver(t)
+}
 
-	// A machine that ends takes its pager along.
-	g, r = s.loadAs(t, s.base, paged)
+// checkPagerEnds kills a machine: it takes its pager along.
+func checkPagerEnds(t *testing.T, s *suite) {
+	g, r := s.loadAs(t, s.base, paged)
 	if err := unix.Kill(g.Handle().PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -131,19 +133,21 @@ func checkPagesLost(t *testing.T, s *suite) {
 	if err := g.Err(); err != nil {
 		t.Errorf("a killed machine ended for %v", err)
 	}
+}
 
-	// The file is cut off: what is missing isn't zeros.
+// checkMemoryCutOff cuts off the memory's file, under a machine and before it's loaded: what is missing isn't zeros.
+func checkMemoryCutOff(t *testing.T, s *suite) {
 	short := filepath.Join(s.place(t), "memory")
 	if err := Clone(s.base.memory, short, 0); err != nil {
 		t.Fatal(err)
 	}
-	g, _ = s.loadAs(t, s.base, func(l *vmm.Load) { l.Memory = short; paged(l) })
+	g, _ := s.loadAs(t, s.base, func(l *vmm.Load) { l.Memory = short; paged(l) })
 	if err := os.Truncate(short, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	ctx := s.within(t)
 	g.session(ctx, "sh", "-c", "cat /bin/* /sbin/* /usr/bin/* >/dev/null") // whatever comes of it
-	lost("with a file that was cut off", g)
+	g.mustLosePages(t, "with a file that was cut off")
 
 	e, r := s.enclosure(t)
 	l := s.loadSpec(t, s.base, s.place(t), e.UID)
@@ -154,6 +158,19 @@ func checkPagesLost(t *testing.T, s *suite) {
 		m.Kill(s.within(t))
 	}
 	r.mustBeOver(t)
+}
+
+// mustLosePages waits until the machine has ended for want of its pages.
+func (g *guest) mustLosePages(t *testing.T, what string) {
+	t.Helper()
+	select {
+	case <-g.Done():
+	case <-g.s.within(t).Done():
+		t.Fatalf("%s: the machine goes on", what)
+	}
+	if err := g.Err(); !errors.Is(err, vmm.ErrPages) {
+		t.Errorf("%s: the machine ended for %v, want ErrPages", what, err)
+	}
 }
 
 // killOthers kills all that was started but one.
