@@ -39,12 +39,14 @@ func unwantedUploads(orders []*controlv1.Order) (ids []string) {
 
 // acknowledge tells the host what the control plane has, until ctx ends.
 func (m *Manager) acknowledge(ctx context.Context) {
-	for {
+	for failing := false; ; {
 		select {
 		case arrived := <-m.arrived:
-			if err := m.acknowledgeOnce(ctx, arrived); err != nil && ctx.Err() == nil {
-				slog.Warn("the host wasn't told what has arrived", "err", err)
+			err := m.acknowledgeOnce(ctx, arrived)
+			if err != nil && !failing && ctx.Err() == nil { // once per outage
+				slog.Warn("the host wasn't told what has arrived; it is told with the next answer", "err", err)
 			}
+			failing = err != nil
 		case <-ctx.Done():
 			return
 		}
