@@ -10,11 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // TestCommandLine runs the plays in testdata against the platform under test. What they make they remove.
+// playsLimit bounds all plays of a test: one that hangs tells what it was at.
+const playsLimit = 8 * time.Minute
+
 func TestCommandLine(t *testing.T) { play(t, plays(t)...) }
 
 // play runs plays.
@@ -25,7 +29,7 @@ func play(t *testing.T, files ...string) {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Files: files, RequireExplicitExec: true,
+		Files: files, RequireExplicitExec: true, Deadline: time.Now().Add(playsLimit),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(platform.binary)+string(os.PathListSeparator)+e.Getenv("PATH"))
 			e.Setenv("SPACE_CONFIG", filepath.Join(config, "space", "config.toml"))

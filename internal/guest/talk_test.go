@@ -273,6 +273,28 @@ func TestTerminalEndsForWhoReadsLater(t *testing.T) {
 	}
 }
 
+// lineEditor reads keys as a shell's editor of lines does, after something that reads nothing: it ends with the end of input in an empty line.
+const lineEditor = `
+system("echo ready; sleep 0.8"); system("stty -icanon -echo"); my $line = "";
+while (sysread(STDIN, my $key, 1)) {
+	if ($key eq "\x04") { if ($line eq "") { print "bye\n"; exit 0 } }
+	elsif ($key eq "\x15") { $line = "" }
+	else { $line .= $key }
+}`
+
+// TestTerminalEndsForAnEditorOfLines: signs that were typed while nobody read stand in its line as text, and it ends all the same.
+func TestTerminalEndsForAnEditorOfLines(t *testing.T) {
+	d := startGuest(t)
+	spec := inTerminal("")
+	spec.Argv = []string{"perl", "-e", lineEditor}
+	s := d.talk(spec)
+	s.untilPrinted("ready")
+	s.write("", true)
+	if e := s.untilExit(); e.Code != 0 || !strings.HasSuffix(s.out.String(), "bye\r\n") {
+		t.Errorf("%v, %q", e, s.out.String())
+	}
+}
+
 // TestTerminalOfOneProgram: a program that is itself the terminal's session leader ends as it does.
 func TestTerminalOfOneProgram(t *testing.T) {
 	d := startGuest(t)

@@ -84,31 +84,51 @@ func control(f *os.File, call func(fd int) error) error {
 	return called
 }
 
-// endOfFile is what a terminal takes for the end of its input, by default.
-const endOfFile = 4
+// What a terminal's user types, by default, for the end of the input and to take a line back.
+const (
+	endOfFile = 4
+	killLine  = 21
+)
 
-// finishEvery is how often a terminal's end of input is told again.
-const finishEvery = 250 * time.Millisecond
+// How often a terminal's end of input is told again: at first, and at last.
+const (
+	finishFirst = 250 * time.Millisecond
+	finishMost  = 4 * time.Second
+)
 
 // finishTerminal ends a terminal's input. In the middle of a line the first sign only sends the line. A sign that comes while a program turns
 // the terminal from lines to keys or back (a shell does around each command) is lost, so it's told until the command has ended: whoever reads
-// then finds the end.
+// then finds the end. A sign for lines that is read as a key is a zero byte, which an editor of lines takes for text, and an end for none in the
+// middle of a line: so what stands in the line is taken back first.
 func finishTerminal(master *os.File, last byte, ended <-chan struct{}) {
 	signs := []byte{endOfFile, endOfFile}
 	if last == '\n' || last == '\r' {
 		signs = signs[:1]
 	}
-	again := time.NewTicker(finishEvery)
-	defer again.Stop()
-	for {
+	for wait := finishFirst; ; wait = min(2*wait, finishMost) {
 		if _, err := master.Write(signs); err != nil {
 			return
 		}
+		again := time.NewTimer(wait)
 		select {
 		case <-again.C:
-			signs = signs[:1]
 		case <-ended:
+			again.Stop()
 			return
 		}
+		signs = []byte{endOfFile}
+		if keys(master) {
+			signs = []byte{killLine, endOfFile}
+		}
 	}
+}
+
+// keys tells whether whoever reads a terminal gets each key as it comes. A terminal that doesn't say is taken for one of lines.
+func keys(master *os.File) (yes bool) {
+	err := control(master, func(fd int) error {
+		t, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+		yes = err == nil && t.Lflag&unix.ICANON == 0
+		return err
+	})
+	return yes && err == nil
 }
