@@ -211,9 +211,13 @@ func TestA15Inside(t *testing.T) {
 }
 
 // asNobody does something on a thread with the rights of the user nobody.
-func asNobody(do func() error) error {
+func asNobody(do func() error) error { return asUser(65534, do) }
+
+// asUser does something on a thread with the rights of a user, in the group of the same number.
+func asUser(uid int, do func() error) error {
+	id := uintptr(uid)
 	return thread.Run(func() error {
-		for _, set := range [][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, 65534, 65534, 65534}, {unix.SYS_SETRESUID, 65534, 65534, 65534}} {
+		for _, set := range [][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, id, id, id}, {unix.SYS_SETRESUID, id, id, id}} {
 			if _, _, errno := unix.RawSyscall(set[0], set[1], set[2], set[3]); errno != 0 { // of this thread alone
 				panic(errno)
 			}

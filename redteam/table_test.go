@@ -19,8 +19,8 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	var listed []string
-	for _, line := range regexp.MustCompile(`(?m)^\| (A\d\d) \|.*$`).FindAllStringSubmatch(string(readme), -1) {
-		for _, name := range regexp.MustCompile(`TestA\d\d\w+`).FindAllString(line[0], -1) {
+	for _, line := range regexp.MustCompile(`(?m)^\| ([AER]\d\d) \|.*$`).FindAllStringSubmatch(string(readme), -1) {
+		for _, name := range regexp.MustCompile(`Test[AER]\d\d\w+`).FindAllString(line[0], -1) {
 			if !strings.HasPrefix(name, "Test"+line[1]) {
 				t.Errorf("%s is in the row of %s", name, line[1])
 			}
@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	var written []string
-	files, err := filepath.Glob("a*_test.go")
+	files, err := filepath.Glob("[aer][0-9]*_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
