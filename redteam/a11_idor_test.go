@@ -169,7 +169,9 @@ func makeVictim(t *testing.T) victim {
 		return ask(t, method, platform.api+path, platform.owner, body).want(t, status)
 	}
 	box := newSandbox(t)
-	template := decode[gen.Template](t, do("GET", "/v1/templates/mini", "", 200)).Id
+	// One of its own: what is made from a recipe in an organisation's first project is every project's.
+	private := decode[gen.Operation](t, do("POST", "/v1/templates?wait=60s", `{"name":"a11-private","template":"mini","steps":[{"run":"true"}]}`, 201))
+	template := private.Template.Id
 	session := box.session(t, `{"argv":["cat"],"tty":{"rows":2,"cols":3}}`)
 	for e := range follow(t, session.Attachment.Url, session.Attachment.Token) {
 		if e.name == "started" {
@@ -183,17 +185,18 @@ func makeVictim(t *testing.T) victim {
 		_, query, _ := strings.Cut(u.Url, "?")
 		return query
 	}
-	do("PUT", "/v1/templates/mini/tags/a11-tag", "", 200)
-	do("PUT", "/v1/templates/mini/aliases/a11-alias", "", 200)
+	do("PUT", "/v1/templates/a11-private/tags/a11-tag", "", 200)
+	do("PUT", "/v1/templates/a11-private/aliases/a11-alias", "", 200)
 	spare := decode[gen.Operation](t, do("POST", "/v1/templates", `{"name":"a11-spare","template":"mini","steps":[{"run":"sleep 1000"}]}`, 202))
 	t.Cleanup(func() { // what the matrix itself hasn't deleted
 		ask(t, "DELETE", platform.api+"/v1/templates/"+spare.Template.Id, platform.owner, "")
 		ask(t, "DELETE", platform.api+"/v1/sandboxes/"+box.id, platform.owner, "")
+		ask(t, "DELETE", platform.api+"/v1/templates/"+template, platform.owner, "")
 	})
 	v := victim{
 		mine: things{
 			"sandbox": box.id, "session": session.Session.Id, "token": tokenOf(t, box.id).Token.Id, "upload": upload.Id, "own project": me.Project.Id,
-			"template": "mini", "template id": template, "tag": "a11-tag", "alias": "a11-alias", "spare template": spare.Template.Id, "operation": spare.Id,
+			"template": "a11-private", "template id": template, "tag": "a11-tag", "alias": "a11-alias", "spare template": spare.Template.Id, "operation": spare.Id,
 			"project": decode[gen.Project](t, do("POST", "/v1/projects", `{"name":"`+unique("a11")+`"}`, 201)).Id,
 			"user":    decode[gen.User](t, do("POST", "/v1/users", `{"name":"`+unique("a11")+`","role":"viewer"}`, 201)).Id,
 			"key":     keyOf(t, space.RoleViewer, "").Key.Id,
