@@ -186,7 +186,8 @@ func (p *process) listen(st *link.Stream, open bool) {
 			case open && c.GetOffset()+uint64(len(c.GetData())) > p.taken+guestWindow:
 				st.Reset(link.CodeProtocol)
 			case c.GetOffset() <= uint64(len(p.stdin)):
-				p.stdin = append(p.stdin[:c.GetOffset()], c.GetData()...)
+				// What came before, by a stream that was replaced say, is ignored: nothing that the guest has gets less.
+				p.stdin = append(p.stdin, c.GetData()[min(uint64(len(p.stdin))-c.GetOffset(), uint64(len(c.GetData()))):]...)
 				p.stdinEnd = p.stdinEnd || c.GetEnd()
 			}
 		})
