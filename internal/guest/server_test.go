@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"os"
+	ossignal "os/signal"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -37,6 +39,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	go reaper.Run()
+	// A machine's first process ignores no signal, and its commands inherit that. What starts the tests may, as nohup does; one that is caught is
+	// given to commands as it is by default.
+	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 
