@@ -88,7 +88,7 @@ test-firecracker: tools ## the conformance suite and a whole platform with the r
 bench: build ## measure, into build/bench.json
 	hack/bench
 
-kernel: ## build tuned guest kernels (not proven yet, see docs/kernels.md)
+kernel: ## build tuned guest kernels (docs/kernels.md)
 	@hack/kernel
 
 test-kvm: build ## the conformance suite of the qemu driver with hardware virtualisation
