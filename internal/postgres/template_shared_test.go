@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -32,6 +33,15 @@ func TestSharedTemplates(t *testing.T) {
 	sees(second, record.TemplateRef{ID: secret.ID}, "")
 	sees(foreign.project, record.TemplateRef{ID: s.tpl.ID}, "")
 	sees(foreign.project, record.TemplateRef{Name: "mini"}, foreign.tpl.ID)
+	if err := errors.Join(s.store.SetTemplateTag(t.Context(), s.project, s.tpl.ID, "own-tag"), s.store.SetTemplateAlias(t.Context(), s.project, s.tpl.ID, "own-alias")); err != nil {
+		t.Fatal(err)
+	}
+	for project, want := range map[string]int{s.project: 1, second: 0} { // names are a project's own
+		got, err := s.store.Template(t.Context(), project, record.TemplateRef{ID: s.tpl.ID})
+		if err != nil || len(got.Tags) != want || len(got.Aliases) != want {
+			t.Errorf("%s sees the tags %q and aliases %q, %v, want %d of each", project, got.Tags, got.Aliases, err, want)
+		}
+	}
 	list, err := s.store.Templates(t.Context(), second, record.Position{}, 10)
 	if err != nil || len(list) != 1 || list[0].ID != s.tpl.ID || !list[0].Shared || list[0].Project != s.project {
 		t.Errorf("the list is %+v, %v", list, err)

@@ -44,7 +44,7 @@ func (s *Store) Upload(ctx context.Context, id string) (record.Upload, error) {
 		if err != nil {
 			return missing(err, "upload")
 		}
-		out = record.Upload{ID: r.ID, Project: r.Project, Node: r.Node, SHA256: r.Sha256, ExpiresAt: r.ExpiresAt, Expired: r.Expired, Deleted: r.Deleted, DiskQuota: r.QuotaDiskBytes}
+		out = record.Upload{ID: r.ID, Project: r.Project, Node: r.Node, SHA256: r.Sha256, ExpiresAt: r.ExpiresAt, Expired: r.Expired, Deleted: r.Deleted, Named: r.Named, DiskQuota: r.QuotaDiskBytes}
 		copy(out.Token[:], r.TokenHash)
 		return nil
 	})

@@ -476,6 +476,17 @@ func TestUploads(t *testing.T) {
 		}
 	}
 	r.do(t, "GET", "/v1/node", nil, "Authorization", "Bearer "+u.Token).code(t, space.CodeUnauthenticated)
+	r.sql(t, "UPDATE projects SET quota_disk_bytes = NULL")
+	r.template(t)
+	r.do(t, "POST", "/v1/templates?wait=30s", `{"name":"of-an-upload","template":"mini","steps":[{"copy":{"upload":"`+other.Id+`","to":"/"}}]}`).want(t, 201)
+	if _, err := resolver.Resolve(t.Context(), other.Id, other.Token); space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("the bytes of a build could be replaced: %v", err)
+	}
+	r.sql(t, "UPDATE projects SET deleted_at = now()")
+	if _, err := resolver.Resolve(t.Context(), u.Id, u.Token); space.CodeOf(err) != space.CodeUnauthenticated {
+		t.Errorf("the upload of a project that is gone: %v", err)
+	}
+	r.sql(t, "UPDATE projects SET deleted_at = NULL")
 	r.sql(t, "UPDATE uploads SET expires_at = now()")
 	if _, err := resolver.Resolve(t.Context(), u.Id, u.Token); space.CodeOf(err) != space.CodeTokenExpired {
 		t.Errorf("an expired token: %v", err)

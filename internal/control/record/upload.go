@@ -18,7 +18,8 @@ type Upload struct {
 	SHA256    string // in hex; empty: whatever it is
 	ExpiresAt time.Time
 	Expired   bool
-	Deleted   bool
+	Deleted   bool   // or its project is
+	Named     bool   // a build was made that uses it: its bytes are what they were then
 	DiskQuota *int64 // of its project, in bytes; nil: unlimited
 }
 

@@ -119,6 +119,8 @@ func (u *Uploads) Resolve(ctx context.Context, id, secret string) (record.Upload
 		return record.Upload{}, invalid
 	case found.Expired:
 		return record.Upload{}, space.Errorf(space.CodeTokenExpired, "the upload token has expired: create another upload")
+	case found.Named:
+		return record.Upload{}, space.Errorf(space.CodeConflict, "a template is made of this upload, whose bytes stay what they are: create another upload")
 	}
 	return found, nil
 }

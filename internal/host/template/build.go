@@ -27,6 +27,7 @@ type builder struct {
 	state    Defaults  // of the sessions that come next
 	workdirs []workdir // that have to be there when the next machine runs something
 	config   *image.Config
+	uploads  []func() // ends the use of each
 }
 
 // set sets what the sessions have that come next.
@@ -47,6 +48,7 @@ func (b *builder) disk() string { return filepath.Join(b.dir, diskName) }
 
 // build makes the template and gives it its name. When it fails, nothing is left of it but layers.
 func (b *builder) build(ctx context.Context) (*base, error) {
+	defer b.letGo()
 	return b.make(ctx, func() error {
 		plan, err := b.plan(ctx)
 		if err != nil {

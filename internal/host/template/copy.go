@@ -22,11 +22,10 @@ const root = "root"
 // copyInto lets the guest unpack an upload, whose archive the host doesn't look into.
 func (b *builder) copyInto(ctx context.Context, l *link.Link, c Copy) error {
 	b.said("copy to " + c.To)
-	f, done, err := b.cfg.Uploads.Use(c.Upload)
+	f, err := b.use(c.Upload)
 	if err != nil {
 		return err
 	}
-	defer done()
 	archive, err := os.Open(f.Path)
 	if err != nil {
 		return err

@@ -77,14 +77,15 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 		e.log.add(b.step, "the template is ready")
 	case s.ctx.Err() == nil && !e.removing && old != nil && s.loadable(old):
 		e.State = Ready
-		e.log.add(stepOf(at(b.step, err)), "it could not be made anew, and stays as it was: "+failure(err).Message)
-		slog.Error("a template could not be made anew; it stays as it was", "template", e.Template, "err", err)
+		why, where := failure(err), at(b.step, err)
+		e.log.add(stepOf(where), "it could not be made anew, and stays as it was: "+why.Message)
+		tellFailure("a template could not be made anew; it stays as it was", e.Template, why, where)
 		kept = true
 	case s.ctx.Err() == nil && !e.removing:
 		why, where := failure(err), at(b.step, err)
 		e.State, e.Err, e.FailedStep = Failed, why, b.order.failedStep(where)
 		e.log.add(stepOf(where), "the build failed: "+why.Message)
-		slog.Error("a template could not be built", "template", e.Template, "err", err)
+		tellFailure("a template could not be built", e.Template, why, where)
 	}
 	s.mu.Unlock()
 	s.cfg.Changed()
@@ -94,6 +95,15 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 	if err == nil && old != nil {
 		s.destroy(old)
 	}
+}
+
+// tellFailure logs that a build failed. What its commands printed is its project's and may hold secrets: only the node's own faults are told whole.
+func tellFailure(what, template string, why *space.Error, err error) {
+	if why.Code == space.CodeInternal {
+		slog.Error(what, "template", template, "err", err)
+		return
+	}
+	slog.Warn(what, "template", template, "code", why.Code, "step", stepOf(err), "field", why.Field)
 }
 
 // builder returns what makes a template.

@@ -3,6 +3,8 @@ package template
 import (
 	"context"
 	"fmt"
+
+	"github.com/space-platform/space/internal/host/upload"
 )
 
 // planned is one thing to do, and the key of the disk after it.
@@ -20,6 +22,8 @@ func (b *builder) plan(ctx context.Context) ([]planned, error) {
 		return nil, err
 	}
 	all := []planned{{key: key, disk: true}}
+	// What steps make is their project's alone, and of a machine like this one: they run what the project says, and may look at the machine.
+	key = chain(key, "steps of", b.order.Project, b.size.VCPUs, b.size.MemoryBytes)
 	for n, s := range b.order.Steps {
 		p := planned{number: n + 1, step: s, disk: s.Set == nil}
 		if p.key, err = b.stepKey(key, s); err != nil {
@@ -37,14 +41,30 @@ func (b *builder) stepKey(before string, s Step) (string, error) {
 	case s.Run != "":
 		return chain(before, "run", s.Run, b.cfg.Kernel.Digest), nil
 	case s.Copy != nil:
-		f, done, err := b.cfg.Uploads.Use(s.Copy.Upload)
+		f, err := b.use(s.Copy.Upload)
 		if err != nil {
 			return "", err
 		}
-		done()
 		return chain(before, "copy", f.SHA256, s.Copy.To, s.Copy.Owner, b.cfg.Kernel.Digest), nil
 	}
 	return chain(before, "set", s.Set), nil
+}
+
+// use returns an upload, whose bytes stay what they are until the build ends: the keys of layers are made of them.
+func (b *builder) use(id string) (upload.File, error) {
+	f, done, err := b.cfg.Uploads.Use(id)
+	if err == nil {
+		b.uploads = append(b.uploads, done)
+	}
+	return f, err
+}
+
+// letGo ends the use of all uploads.
+func (b *builder) letGo() {
+	for _, done := range b.uploads {
+		done()
+	}
+	b.uploads = nil
 }
 
 // follow does the plan, from behind the last thing whose disk is kept already.

@@ -34,11 +34,10 @@ func (b *builder) source(ctx context.Context) (string, error) {
 		b.state = d
 		return chain("template", s.DiskDigest, b.size.DiskBytes), nil
 	}
-	f, done, err := b.cfg.Uploads.Use(o.upload())
+	f, err := b.use(o.upload())
 	if err != nil {
 		return "", err
 	}
-	defer done()
 	return chain(o.field(), f.SHA256, b.size.DiskBytes, b.more()), nil
 }
 

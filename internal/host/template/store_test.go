@@ -44,6 +44,8 @@ type rig struct {
 	version  string
 	kernel   string   // digest
 	insecure []string // registries
+	uploads  Uploads
+	onBoot   func()
 
 	mu      sync.Mutex
 	homes   map[string]bool
@@ -52,14 +54,14 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, dir: t.TempDir(), version: "1", kernel: "k", homes: map[string]bool{}, changed: make(chan struct{}, 1)}
+	return &rig{t: t, dir: t.TempDir(), version: "1", kernel: "k", homes: map[string]bool{}, changed: make(chan struct{}, 1), uploads: noUploads{}, onBoot: func() {}}
 }
 
 func (r *rig) open(helper rootfs.Helper) *Store {
 	r.t.Helper()
 	s, err := Open(r.t.Context(), Config{
 		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), Sets: filepath.Join(r.dir, "sets"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"), Insecure: r.insecure,
-		Volume: directories{}, Clone: copyFile, Room: func() error { return nil }, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 8 << 30}, nil }, Uploads: noUploads{},
+		Volume: directories{}, Clone: copyFile, Room: func() error { return nil }, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 8 << 30}, nil }, Uploads: r.uploads,
 		Driver: r, Enclosures: r, UIDs: uids.New(5000, 5000), Kernel: kernel.Files{Digest: r.kernel}, Helper: helper,
 		Changed: func() {
 			select {
@@ -123,6 +125,7 @@ func (r *rig) Capabilities() vmm.Capabilities { return vmm.Capabilities{Version:
 
 func (r *rig) Boot(_ context.Context, _ vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
 	r.boots++
+	r.onBoot()
 	if _, err := os.Stat(b.Disk); err != nil {
 		return nil, err
 	}

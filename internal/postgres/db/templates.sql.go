@@ -477,9 +477,9 @@ func (q *Queries) TakeTags(ctx context.Context, template string) error {
 
 const template = `-- name: Template :one
 SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
-    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
+    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = $1 ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
-        WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
+        WHERE n.template = t.id AND t.project = $1 ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
     st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,
@@ -625,9 +625,9 @@ func (q *Queries) TemplateUsers(ctx context.Context, template string) (TemplateU
 
 const templates = `-- name: Templates :many
 SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
-    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
+    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = $1 ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
-        WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
+        WHERE n.template = t.id AND t.project = $1 ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
     st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,

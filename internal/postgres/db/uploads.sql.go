@@ -142,7 +142,7 @@ func (q *Queries) MarkUploadDeleted(ctx context.Context, id string) error {
 }
 
 const nodeUploads = `-- name: NodeUploads :many
-SELECT id, bytes FROM uploads WHERE node = $1 AND deleted_at IS NULL
+SELECT u.id, u.bytes FROM uploads u JOIN projects p ON p.id = u.project WHERE u.node = $1 AND u.deleted_at IS NULL AND p.deleted_at IS NULL
 `
 
 type NodeUploadsRow struct {
@@ -150,6 +150,7 @@ type NodeUploadsRow struct {
 	Bytes int64
 }
 
+// Without those of projects that are deleted: the node removes what nobody names.
 func (q *Queries) NodeUploads(ctx context.Context, node string) ([]NodeUploadsRow, error) {
 	rows, err := q.db.Query(ctx, nodeUploads, node)
 	if err != nil {
@@ -189,7 +190,8 @@ func (q *Queries) SeeUploads(ctx context.Context, arg SeeUploadsParams) error {
 
 const upload = `-- name: Upload :one
 SELECT u.id, u.project, u.node, u.token_hash, u.sha256, u.expires_at, (u.expires_at <= now())::boolean AS expired,
-    (u.deleted_at IS NOT NULL)::boolean AS deleted, p.quota_disk_bytes
+    (u.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL)::boolean AS deleted,
+    EXISTS (SELECT 1 FROM template_uploads x WHERE x.upload = u.id)::boolean AS named, p.quota_disk_bytes
 FROM uploads u JOIN projects p ON p.id = u.project WHERE u.id = $1
 `
 
@@ -202,6 +204,7 @@ type UploadRow struct {
 	ExpiresAt      time.Time
 	Expired        bool
 	Deleted        bool
+	Named          bool
 	QuotaDiskBytes *int64
 }
 
@@ -217,6 +220,7 @@ func (q *Queries) Upload(ctx context.Context, id string) (UploadRow, error) {
 		&i.ExpiresAt,
 		&i.Expired,
 		&i.Deleted,
+		&i.Named,
 		&i.QuotaDiskBytes,
 	)
 	return i, err

@@ -134,9 +134,9 @@ UPDATE templates SET registry_auth_sealed = NULL WHERE id = @id AND registry_aut
 -- name: Template :one
 -- By id; else by name, else by name and tag. An alias stands for its name. A name that means nothing in the project means what is shared under it.
 SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
-    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
+    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = @project ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
-        WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
+        WHERE n.template = t.id AND t.project = @project ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
     st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,
@@ -156,9 +156,9 @@ WHERE t.deleted_at IS NULL AND EXISTS (SELECT 1 FROM project_templates v WHERE v
 -- name: Templates :many
 -- Newest first, without those that are deleted or replaced; with what is shared.
 SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
-    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id ORDER BY g.tag)::text[] AS tags,
+    ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = @project ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
-        WHERE n.template = t.id ORDER BY a.alias)::text[] AS aliases,
+        WHERE n.template = t.id AND t.project = @project ORDER BY a.alias)::text[] AS aliases,
     EXISTS (SELECT 1 FROM template_names n WHERE n.template = t.id) AS named,
     st.state, st.vcpus AS actual_vcpus, st.memory_bytes AS actual_memory_bytes, st.disk_bytes AS actual_disk_bytes,
     st.digest, st.progress, st.error_code, st.error_message, st.error_field, st.failed_step, st.env_sealed, st.run_as, st.workdir,

@@ -9,7 +9,8 @@ SELECT count(*) FROM uploads WHERE project = @project AND created_at > now() - @
 
 -- name: Upload :one
 SELECT u.id, u.project, u.node, u.token_hash, u.sha256, u.expires_at, (u.expires_at <= now())::boolean AS expired,
-    (u.deleted_at IS NOT NULL)::boolean AS deleted, p.quota_disk_bytes
+    (u.deleted_at IS NOT NULL OR p.deleted_at IS NOT NULL)::boolean AS deleted,
+    EXISTS (SELECT 1 FROM template_uploads x WHERE x.upload = u.id)::boolean AS named, p.quota_disk_bytes
 FROM uploads u JOIN projects p ON p.id = u.project WHERE u.id = @id;
 
 -- name: HoldUploads :many
@@ -40,7 +41,8 @@ SELECT EXISTS (SELECT 1 FROM uploads_in_use WHERE upload = @id)::boolean;
 UPDATE uploads SET deleted_at = now() WHERE id = @id;
 
 -- name: NodeUploads :many
-SELECT id, bytes FROM uploads WHERE node = @node AND deleted_at IS NULL;
+-- Without those of projects that are deleted: the node removes what nobody names.
+SELECT u.id, u.bytes FROM uploads u JOIN projects p ON p.id = u.project WHERE u.node = @node AND u.deleted_at IS NULL AND p.deleted_at IS NULL;
 
 -- name: SeeUploads :exec
 UPDATE uploads u SET bytes = r.bytes
