@@ -97,7 +97,11 @@ func (e *Ends) add(ses *Session) {
 	if _, ok := e.ends[ses.id]; ok {
 		return
 	}
-	if err := writeMessage(e.dir, fileOf(ses.id), m.SessionEnd); err != nil { // it's told all the same, if this life lasts
+	err := writeMessage(e.dir, fileOf(ses.id), m.SessionEnd)
+	if err == nil {
+		err = os.Chtimes(filepath.Join(e.dir, fileOf(ses.id)), m.arrived, m.arrived) // by itself it's as coarse as the kernel's tick
+	}
+	if err != nil { // it's told all the same, if this life lasts
 		slog.Error("can't write down how a session ended", "session", ses.id, "err", err)
 	}
 	e.ends[ses.id] = m
