@@ -47,7 +47,7 @@ func keyCreateCommand(n *connection) *cobra.Command {
 		Use: "create NAME", Short: "Create an API key; it's shown once", Args: cobra.ExactArgs(1),
 		Example: "  space key create ci --role developer --expires 720h\n  export E2B_API_KEY=$(space key create sdk --e2b)",
 	}
-	choiceVar(c, &role, "role", "what it may do, see 'space role ls'; at most your own, which it is if not given", roleNames)
+	choiceVar(c, &role, "role", "what it may do, see 'space role ls': at most what you and its user may; if not given, developer or what of it they may", roleNames)
 	c.Flags().StringVar(&project, "project", "", "id of another project")
 	c.Flags().StringVar(&user, "for", "", "id of the user whose key it is")
 	spanVar(c.Flags(), &expires, "expires", "how long it's valid; for ever if not given", time.Second, 10*365*day)

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -40,6 +41,7 @@ func Root(platform ...*cobra.Command) *cobra.Command {
 	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), roleCommand(a), keyCommand(a))...)
 	root.AddCommand(in(groupPlatform, platform...)...)
 	root.AddCommand(completionCommand())
+	exemplify(root)
 	markFailures(root)
 	return root
 }
@@ -70,6 +72,20 @@ Settings are taken from flags, then the environment (SPACE_INSTANCE, SPACE_URL, 
 type app struct {
 	getenv    func(string) string
 	lookupenv func(string) (string, bool)
+}
+
+// exemplify gives a group the first example of each of its commands, unless it has its own.
+func exemplify(c *cobra.Command) {
+	var all []string
+	for _, sub := range c.Commands() {
+		exemplify(sub)
+		if first, _, _ := strings.Cut(sub.Example, "\n"); first != "" && !sub.Hidden {
+			all = append(all, first)
+		}
+	}
+	if c.Example == "" {
+		c.Example = strings.Join(all, "\n")
+	}
 }
 
 // markFailures makes the errors of commands distinguishable from those of parsing their lines.
