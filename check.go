@@ -9,17 +9,27 @@ const (
 )
 
 var (
-	userRE           = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	accountRE        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	userRE           = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 	idempotencyKeyRE = regexp.MustCompile(`^[!-~]+$`)
 )
 
-// CheckUser refuses what can't be the name or the number of a user in a sandbox. Empty is allowed: none is given.
+// CheckUser refuses what can't be USER or USER:GROUP, each a name or a number in a sandbox. Empty is allowed: none is given.
 func CheckUser(field, user string) error {
+	return checkAccount(field, user, userRE, "USER or USER:GROUP, names or numbers")
+}
+
+// CheckAccount refuses what can't be the name or the number of a user or a group in a sandbox. Empty is allowed: none is given.
+func CheckAccount(field, name string) error {
+	return checkAccount(field, name, accountRE, "a user's or group's name or number")
+}
+
+func checkAccount(field, given string, allowed *regexp.Regexp, what string) error {
 	switch {
-	case len(user) > MaxUser:
-		return FieldErrorf(field, "has %d characters: at most %d are allowed", len(user), MaxUser)
-	case user != "" && !userRE.MatchString(user):
-		return FieldErrorf(field, "%q is not a user's name or number", user)
+	case len(given) > MaxUser:
+		return FieldErrorf(field, "has %d characters: at most %d are allowed", len(given), MaxUser)
+	case given != "" && !allowed.MatchString(given):
+		return FieldErrorf(field, "%q is not %s", given, what)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func changeOf(mode, owner, group *string) (*sandboxv1.Change, error) {
 		if *name.value == "" {
 			return nil, space.FieldErrorf(name.field, "is empty: a name or a number, or leave it out")
 		}
-		if err := space.CheckUser(name.field, *name.value); err != nil {
+		if err := space.CheckAccount(name.field, *name.value); err != nil {
 			return nil, err
 		}
 		*name.target = *name.value

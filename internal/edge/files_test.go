@@ -370,7 +370,7 @@ func TestBadInput(t *testing.T) {
 		{"GET", r.files("/stat?path=/a&depth=1"), "", space.CodeInvalid, "depth"},
 		{"GET", r.files("/stat?path=/a;b=c"), "", space.CodeInvalid, "query"},
 		{"GET", r.files("/stat?path=%zz"), "", space.CodeInvalid, "query"},
-		{"GET", r.files("/stat?path=/a&user=a:b"), "", space.CodeInvalid, "user"},
+		{"GET", r.files("/stat?path=/a&user=a:b:c"), "", space.CodeInvalid, "user"},
 		{"GET", r.files("/stat?path=/a&user=" + repeat("a", 65)), "", space.CodeInvalid, "user"},
 		{"GET", r.files("/stat?path=/a"), "x", space.CodeInvalid, "body"},
 		{"GET", r.files("/list?path=/a&depth=0"), "", space.CodeInvalid, "depth"},

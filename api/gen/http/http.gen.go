@@ -556,7 +556,7 @@ type FileURLCreate struct {
 	// Path Absolute.
 	Path string `json:"path"`
 
-	// User As whom; a name or a number. The template's default user if absent.
+	// User As whom: USER or USER:GROUP, names or numbers. The template's default user if absent.
 	User *string `json:"user,omitempty"`
 }
 
@@ -1212,7 +1212,7 @@ type SessionCreate struct {
 	TimeoutSeconds *int          `json:"timeout_seconds,omitempty"`
 	Tty            *TerminalSize `json:"tty,omitempty"`
 
-	// User A name or a number; the template's default user if absent.
+	// User USER or USER:GROUP, names or numbers; the template's default user if absent.
 	User *string `json:"user,omitempty"`
 }
 
@@ -1363,7 +1363,7 @@ type TemplateCreate struct {
 	// Template Another template, which is ready, to which the steps are added.
 	Template *string `json:"template,omitempty"`
 
-	// User Of sessions that name none; a name or a number. What the source and the steps say if absent.
+	// User Of sessions that name none; USER or USER:GROUP, names or numbers. What the source and the steps say if absent.
 	User *string `json:"user,omitempty"`
 
 	// Vcpus That of the recipe or the template if absent, else 1.
@@ -1404,7 +1404,7 @@ type TemplateStep struct {
 	// Run Run by /bin/sh -c as the current user in the current directory, without a network.
 	Run *string `json:"run,omitempty"`
 
-	// User Of later steps, and of sessions; a name or a number.
+	// User Of later steps, and of sessions; USER or USER:GROUP, names or numbers.
 	User *string `json:"user,omitempty"`
 
 	// Workdir Absolute; where later steps, and sessions, begin. It's made if it's missing, for the user of that step, with those above it.

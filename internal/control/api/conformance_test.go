@@ -221,7 +221,7 @@ func sessionExchanges(box string) []exchange {
 		create("NUL variable", `{"shell":"a","env":{"A":"\u0000"}}`, "env.A"),
 		create("many variables", map[string]any{"shell": "a", "env": variables(257)}, "env"),
 		create("large environment", map[string]any{"shell": "a", "env": map[string]string{"A": strings.Repeat("a", 70_000), "B": strings.Repeat("b", 70_000)}}, "env"),
-		create("bad user", `{"shell":"a","user":"a:b"}`, "user"),
+		create("bad user", `{"shell":"a","user":"a:b:c"}`, "user"),
 		create("long user", map[string]any{"shell": "a", "user": strings.Repeat("a", 65)}, "user"),
 		create("stdin not base64", `{"shell":"a","stdin":"***"}`, "stdin"),
 		create("no rows", `{"shell":"a","tty":{"rows":0,"cols":80}}`, "tty.rows"),

@@ -107,7 +107,7 @@ func TestCheckNamesTheField(t *testing.T) {
 		{"long start command", fromImage(func(c *Create) { c.StartCommand = strings.Repeat("a", 128<<10) }), "start_command"},
 		{"ready check with a NUL", fromImage(func(c *Create) { c.ReadyCheck = "\x00" }), "ready_check"},
 		{"many variables", fromImage(func(c *Create) { c.Env = many }), "env"},
-		{"user of the template", fromImage(func(c *Create) { c.User = "a:b" }), "user"},
+		{"user of the template", fromImage(func(c *Create) { c.User = "a:b:c" }), "user"},
 		{"workdir of the template", fromImage(func(c *Create) { c.Workdir = "srv" }), "workdir"},
 		{"no vCPU", fromImage(func(c *Create) { c.VCPUs = p(0) }), "vcpus"},
 		{"little memory", fromImage(func(c *Create) { c.MemoryMiB = p(63) }), "memory_mb"},

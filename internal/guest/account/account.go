@@ -40,8 +40,22 @@ type Files struct{ Etc string }
 var System = Files{"/etc"}
 
 // Find looks a user up by name or number. The empty name is the default user. Numbers and root exist without any file; a number that no
-// entry has gets the group of the same number, so that it has no rights of root's group, and the home /.
+// entry has gets the group of the same number, so that it has no rights of root's group, and the home /. USER:GROUP is the user in that group,
+// and in no other, as container runtimes have it.
 func (a Files) Find(who string) (Account, error) {
+	name, group, given := strings.Cut(who, ":")
+	u, err := a.user(name)
+	if err != nil || !given {
+		return u, err
+	}
+	if u.GID, err = a.GroupID(group); err != nil {
+		return Account{}, err
+	}
+	u.Groups = []uint32{u.GID}
+	return u, nil
+}
+
+func (a Files) user(who string) (Account, error) {
 	if who == "" {
 		if u, ok := a.entry(func(u Account) bool { return u.Name == defaultUser }); ok {
 			return a.withGroups(u)
