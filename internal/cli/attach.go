@@ -24,10 +24,11 @@ func attachCommand(a *app) *cobra.Command {
 		Use: "attach SANDBOX SESSION", Short: "Attach to a session again, from any point of its output, or watch it with others", Args: cobra.ExactArgs(2),
 		Long: "Shows a session's output from where it's asked for, and ends as the session's command does. Several may be attached to one session.\n" +
 			"Stdin goes to the command, if that takes any, and so do signals; in a terminal Ctrl-] detaches. With -n it's only watched, and Ctrl-C\n" +
-			"ends the watching. A session that has ended shows what is kept of it. 'space ps' lists the sessions with how much output they have.",
+			"ends the watching. A session that has ended shows what is kept of it. What was dropped while nobody was attached is told on stderr; only\n" +
+			"with --from, which asks for what follows it, that is a failure. 'space ps' lists the sessions with how much output they have.",
 		Example: "  space attach sbx_… ses_…\n  space attach -n sbx_… ses_…                   # watch, and touch nothing\n  space attach --from 4096 sbx_… ses_… -o json",
 	}
-	numberVar(c.Flags(), &from, "from", "", "bytes of output to leave out; else all that is kept is shown", 0, math.MaxInt64)
+	numberVar(c.Flags(), &from, "from", "", "bytes of output to leave out, where all that follows is wanted; if not given, all that is kept is shown", 0, math.MaxInt64)
 	c.Flags().BoolVarP(&noStdin, "no-stdin", "n", false, "send neither stdin nor signals")
 	n := connectionFlags(a, c)
 	n.tokenFlags(c)
@@ -44,18 +45,18 @@ func attachCommand(a *app) *cobra.Command {
 			talk.in = in
 		}
 		talk.watches = noStdin
-		return interrupted(ctx, talk.join(ctx, args[1], from, n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
+		return interrupted(ctx, talk.join(ctx, args[1], from, cmd.Flags().Changed("from"), n.shower(cmd.OutOrStdout(), cmd.ErrOrStderr())))
 	}
 	return c
 }
 
 // join stays with a session that somebody has created, until its end. It returns how this program should end.
-func (c conversation) join(ctx context.Context, session string, from int64, show shower) error {
+func (c conversation) join(ctx context.Context, session string, from int64, begins bool, show shower) error {
 	found, err := c.door.find(ctx, session)
 	if err != nil {
 		return exitCode{exitPlatform, err}
 	}
-	j := joined{SessionCreated: found, from: from, sent: unknownOffset}
+	j := joined{SessionCreated: found, from: from, begins: begins, sent: unknownOffset}
 	if found.Session.Tty != nil {
 		j.tty = &gen.TerminalSize{} // which it is now isn't known: it's told ours
 	}
@@ -88,9 +89,10 @@ func (d detachable) Read(p []byte) (int, error) {
 // joined is a session to stay with.
 type joined struct {
 	client.SessionCreated
-	from int64             // where its output begins to be shown
-	sent int64             // stdin that it has already, or unknownOffset
-	tty  *gen.TerminalSize // as it is; nil: it has none
+	from   int64             // where its output begins to be shown
+	begins bool              // it was asked for from there on, and not for what is kept
+	sent   int64             // stdin that it has already, or unknownOffset
+	tty    *gen.TerminalSize // as it is; nil: it has none
 }
 
 // unknownOffset is that of a session's stdin to which others have sent.

@@ -60,7 +60,7 @@ const exitCodes = `Exit codes:
   1        it didn't: the error is on stderr, with its code and the next step
   2        it was called wrongly
   124      run, exec: the command's --timeout was over
-  125      run, exec: the platform failed, the command's own end isn't known; or output is missing
+  125      run, exec: the platform failed, the command's own end isn't known; or output is missing that was asked for
   126,127  run, exec: the program couldn't be started, or wasn't found
   128+n    run, exec: signal n ended the command; 130 also: interrupted
   other    run, exec: the command's own

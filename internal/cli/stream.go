@@ -86,16 +86,22 @@ func why(e client.Exit) string {
 // losses remembers what was dropped of the output that is shown: who reads it must not take it for whole.
 type losses struct {
 	shown   bool // something was
-	joined  bool // what was dropped before anything was shown is no loss: who joins a session takes it as it is then
+	joined  bool // somebody began the session earlier, and what was dropped before anything is shown went while nobody was attached
+	from    bool // --from says where to begin, and what is missing after it is a loss; who joins without it takes what is kept
 	dropped int64
+	before  int64 // of dropped, what went before anything was shown to who joined
 }
 
 // watch notes what was dropped, and goes on.
 func (l *losses) watch(show shower) shower {
 	return func(e client.Event) error {
 		switch {
-		case e.Type == client.EventGap && (l.shown || !l.joined):
+		case e.Type == client.EventGap && l.joined && !l.shown && !l.from:
+		case e.Type == client.EventGap:
 			l.dropped += e.Offset - e.From
+			if l.joined && !l.shown {
+				l.before += e.Offset - e.From
+			}
 		case len(e.Data) > 0:
 			l.shown = true
 		}
@@ -112,8 +118,11 @@ func (l *losses) ending(command error) error {
 	if command != nil {
 		end = "the command's own end: " + command.Error()
 	}
-	return exitCode{exitPlatform, &cliError{code: "output_lost", message: fmt.Sprintf("%d bytes of output are missing; %s", l.dropped, end),
-		hint: "read the output faster, or let the command write a file: whoever takes nothing for long is cut off, and 16 MiB are kept meanwhile"}}
+	hint := "read the output faster, or let the command write a file: whoever takes nothing for long is cut off, and 16 MiB are kept meanwhile"
+	if l.before > 0 {
+		hint = "nobody was attached, and of what the command wrote then the oldest bytes were dropped; 'space attach' without --from shows what is kept"
+	}
+	return exitCode{exitPlatform, &cliError{code: "output_lost", message: fmt.Sprintf("%d bytes of output are missing; %s", l.dropped, end), hint: hint}}
 }
 
 // event is a client.Event as -o json shows it, one a line: the words of the API's stream, with output in base64.

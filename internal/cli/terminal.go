@@ -72,7 +72,7 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 	}
 	f := &forwarder{plane: plane.get, session: s.Session.Id, sent: s.sent, in: in, tell: c.tell, size: size, tty: s.tty}
 	defer f.stop()
-	lost := losses{joined: s.sent == unknownOffset && s.from == 0}
+	lost := losses{joined: s.sent == unknownOffset, from: s.begins}
 	show, broken := untilBroken(lost.watch(show), o)
 	if s.from > 0 { // its start isn't told
 		o.hasStarted()
