@@ -51,3 +51,16 @@ func TestNotReadyNamesTheCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestACopysFaultHasTheOrdersField: the guest speaks of its own call.
+func TestACopysFaultHasTheOrdersField(t *testing.T) {
+	for guest, want := range map[string]string{"owner": "steps[1].copy.owner", "group": "steps[1].copy.owner", "path": "steps[1].copy.to", "archive": "steps[1]", "": "steps[1]"} {
+		err := blameCopy(2, space.FieldErrorf(guest, "no such thing"))
+		if e := failure(err); e.Field != want || e.Message != "no such thing" || e.Code != space.CodeInvalid {
+			t.Errorf("%q: %+v, want the field %s", guest, e, want)
+		}
+	}
+	if blameCopy(2, nil) != nil {
+		t.Error("a copy without a fault has one")
+	}
+}

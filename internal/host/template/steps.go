@@ -25,7 +25,7 @@ func (b *builder) runStep(ctx context.Context, p planned) error {
 		}
 		var err error
 		if p.step.Copy != nil {
-			err = b.copyInto(ctx, g.link, *p.step.Copy)
+			err = blameCopy(p.number, b.copyInto(ctx, g.link, *p.step.Copy))
 		} else {
 			b.said("run " + firstLine(p.step.Run))
 			err = b.command(ctx, g.sessions, p.step.Run)
@@ -43,6 +43,22 @@ func (b *builder) runStep(ctx context.Context, p planned) error {
 		e.Field = fmt.Sprintf("steps[%d]", p.number-1)
 	}
 	return err
+}
+
+// blameCopy says by the order's field whose fault a failed copy is: the guest knows only its own call's fields.
+func blameCopy(step int, err error) error {
+	var e *space.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	field := fmt.Sprintf("steps[%d]", step-1)
+	switch e.Field {
+	case "owner", "group":
+		field += ".copy.owner"
+	case "path":
+		field += ".copy.to"
+	}
+	return &space.Error{Code: e.Code, Field: field, Message: e.Message, Err: err}
 }
 
 // maxShown bounds what a log repeats of a command, in bytes.
