@@ -4,11 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"iter"
-	"os"
 	"strings"
 	"sync"
 
@@ -118,31 +114,20 @@ func (m material) plane(getenv func(string) string, sandbox string) (*client.Pla
 
 // read reads a token: the secret alone, or the document with which it was issued.
 func (m material) read(getenv func(string) string) (t client.SandboxTokenCreated, err error) {
-	text := getenv("SPACE_SANDBOX_TOKEN")
+	source, text := "SPACE_SANDBOX_TOKEN", getenv("SPACE_SANDBOX_TOKEN")
 	if m.tokenFile != "" {
-		if text, err = readTokenFile(m.tokenFile); err != nil {
-			return t, fmt.Errorf("read the sandbox token: %w", err)
+		source = m.tokenFile
+		if text, err = sandboxToken.read(m.tokenFile, maxTokenFile); err != nil {
+			return t, err
 		}
 	}
 	if text = strings.TrimSpace(text); !strings.HasPrefix(text, "{") {
 		t.Secret = text
 	} else if json.Unmarshal([]byte(text), &t) != nil {
-		return t, errors.New("read the sandbox token: it's neither a token nor the document of one") // the text is a secret
+		return t, ErrorWithHint("not_configured", sandboxToken.hint, "%s holds no sandbox token: it's neither one nor the document of one", source) // the text is a secret
 	}
-	if t.Secret == "" {
-		return t, errors.New("read the sandbox token: there is none")
-	}
-	return t, nil
-}
-
-func readTokenFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
-	return string(b), err
+	t.Secret, err = sandboxToken.in(source, t.Secret)
+	return t, err
 }
 
 // inside does something on the data plane of a sandbox, with a token that ends with it.

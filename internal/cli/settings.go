@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -63,28 +62,22 @@ func (o Overrides) resolve(c Config, getenv func(string) string) (Settings, erro
 	if entry.APIKey == "" || !sameAddress(s.URL, entry.URL) {
 		return s, ErrorWithHint("not_configured", "set SPACE_API_KEY, or name a file with --api-key-file", "no API key for %s", s.URL)
 	}
-	s.APIKey = entry.APIKey
-	return s, nil
+	s.APIKey, err = apiKey.in("the configuration file's api_key of "+s.Instance, entry.APIKey)
+	return s, err
 }
 
 func (o Overrides) key(getenv func(string) string) (string, error) {
 	if o.APIKeyFile == "" {
-		return getenv("SPACE_API_KEY"), nil
+		if text := getenv("SPACE_API_KEY"); text != "" {
+			return apiKey.in("SPACE_API_KEY", text)
+		}
+		return "", nil
 	}
-	f, err := os.Open(o.APIKeyFile)
+	text, err := apiKey.read(o.APIKeyFile, maxKeyFile)
 	if err != nil {
-		return "", fmt.Errorf("read the API key: %w", err)
+		return "", err
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
-	if err != nil {
-		return "", fmt.Errorf("read the API key: %w", err)
-	}
-	key := strings.TrimSpace(string(b))
-	if key == "" {
-		return "", fmt.Errorf("read the API key: %s is empty", o.APIKeyFile)
-	}
-	return key, nil
+	return apiKey.in(o.APIKeyFile, text)
 }
 
 func sameAddress(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
