@@ -26,8 +26,9 @@ func cpCommand(a *app) *cobra.Command {
 		Long: "SRC or DST, or both, are SANDBOX:PATH; the other one is a local path, or - for stdin or stdout. A directory is copied with all files,\n" +
 			"directories and links that are in it; sockets, pipes and devices are left out. If DST is a directory that exists, SRC is copied into it.\n" +
 			"Files keep their permission bits. A local file is replaced when all of it has come; through a link or into a device it is written as it\n" +
-			"comes. Relative paths in a sandbox begin at the user's home.",
-		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  space cp sbx_…:log.txt - | grep error\n  echo hi | space cp - sbx_…:note.txt\n  space cp sbx_…:project sbx_…:",
+			"comes. To - a directory goes as a tar archive of what is in it. Relative paths in a sandbox begin at the user's home, which SANDBOX: alone\n" +
+			"is, too.",
+		Example: "  space cp data.csv sbx_…:work/\n  space cp sbx_…:/home/user/out results\n  space cp sbx_…:log.txt - | grep error\n  space cp sbx_…:project - | gzip > project.tar.gz\n  echo hi | space cp - sbx_…:note.txt\n  space cp sbx_…:project sbx_…:",
 	}
 	c.Flags().StringVarP(&user, "user", "u", "", "with the rights of this user of the sandbox")
 	n := connectionFlags(a, c)
@@ -78,6 +79,9 @@ func progressBeside(stderr, stdout io.Writer, used bool) io.Writer {
 func (c copier) copy(ctx context.Context, inside func(context.Context, string, func(*client.Plane) error) error, src, dst string) error {
 	from, fromPath, out := remote(src)
 	to, toPath, in := remote(dst)
+	if fromPath == "" {
+		fromPath = "." // the home, as it is for what is copied there
+	}
 	switch {
 	case !in && !out:
 		return wrongly("write SANDBOX:PATH, for example sbx_…:/tmp/file", "neither %q nor %q is in a sandbox", src, dst)
@@ -262,12 +266,12 @@ func permissions(e client.FileEntry) (fs.FileMode, error) {
 }
 
 func (c copier) download(ctx context.Context, src, dst string) error {
-	if dst == "-" {
-		return c.downloadFile(ctx, src, c.out, 0)
-	}
 	e, err := c.look(ctx, src)
 	if err != nil {
 		return err
+	}
+	if dst == "-" {
+		return c.print(ctx, src, e)
 	}
 	if info, err := os.Stat(dst); err == nil && info.IsDir() {
 		dst = filepath.Join(dst, baseOf(src, e))
@@ -276,6 +280,25 @@ func (c copier) download(ctx context.Context, src, dst string) error {
 		return c.downloadDirectory(ctx, src, dst)
 	}
 	return c.downloadTo(ctx, src, dst, e)
+}
+
+// print writes a file to stdout as it is, and a directory as an archive of what is in it.
+func (c copier) print(ctx context.Context, src string, e client.FileEntry) error {
+	if e.Type != "directory" {
+		return c.downloadFile(ctx, src, c.out, e.Size)
+	}
+	if isTerminal(c.out) {
+		return wrongly("send it on, for example to 'tar tv'", "%s is a directory, whose tar archive is nothing for a terminal", src)
+	}
+	r, err := c.plane.ReadArchive(ctx, src, c.options...)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if _, err := io.Copy(c.out, c.progress.count(r, 0)); err != nil {
+		return fmt.Errorf("read %s: %w", src, err)
+	}
+	return nil
 }
 
 // baseOf is the name that a copy gets: the last one of what was asked for, unless that is none (., the home).

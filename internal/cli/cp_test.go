@@ -334,3 +334,28 @@ func TestNothingIsCopiedIntoItself(t *testing.T) {
 		t.Errorf("written are %q", f.written)
 	}
 }
+
+// TestPrint: to stdout goes a file as it is, and a directory as an archive; SANDBOX: alone is the home, whose copy has its name.
+func TestPrint(t *testing.T) {
+	f, c := copies(t)
+	f.file("note", "0644", "draft")
+	f.files["."] = gen.FileEntry{Path: "/home/user", Type: "directory", Mode: "0755", ModifiedAt: epoch}
+	f.archive = packed(t, "draft", tar.Header{Name: "note", Typeflag: tar.TypeReg, Mode: 0o644})
+	inside := func(_ context.Context, _ string, do func(*client.Plane) error) error { return do(c.plane) }
+	for src, want := range map[string][]byte{"sbx_1:note": []byte("draft"), "sbx_1:": f.archive, "sbx_1:.": f.archive} {
+		var out bytes.Buffer
+		c.out = &out
+		if err := c.copy(t.Context(), inside, src, "-"); err != nil || !bytes.Equal(out.Bytes(), want) {
+			t.Errorf("%s: %q, %v, want %q", src, out.Bytes(), err, want)
+		}
+	}
+	dir := t.TempDir()
+	if err := c.copy(t.Context(), inside, "sbx_1:", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	has(t, filepath.Join(dir, "out/note"), "draft", 0o644)
+	if err := c.copy(t.Context(), inside, "sbx_1:", dir); err != nil {
+		t.Fatal(err)
+	}
+	has(t, filepath.Join(dir, "user/note"), "draft", 0o644)
+}
