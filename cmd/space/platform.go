@@ -3,8 +3,11 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"os/user"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,9 +35,18 @@ func find(name func() (string, error)) (instance.Instance, error) {
 	}
 	i, err := instance.Find(n)
 	if errors.Is(err, fs.ErrNotExist) {
-		return i, cli.ErrorWithHint("not_found", "'space instances' lists them; 'space up --instance "+n+"' makes this one", "there is no platform called %s on this machine", n)
+		return i, cli.ErrorWithHint("not_found", others()+"'space up --instance "+n+"' makes this one", "there is no platform called %s on this machine", n)
 	}
 	return i, err
+}
+
+// others names the platforms of this machine for a hint, if there are any.
+func others() string {
+	slots, err := instance.List()
+	if err != nil || len(slots) == 0 {
+		return ""
+	}
+	return "there are " + strings.Join(slices.Sorted(maps.Keys(slots)), ", ") + ": choose with --instance or SPACE_INSTANCE; "
 }
 
 // userEnvironment reads the environment of the user whom the command works for: with sudo, the configuration is the caller's, not root's.

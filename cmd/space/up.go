@@ -50,7 +50,11 @@ func upCommand() *cobra.Command {
 		if json() {
 			return cli.WriteJSON(cmd.OutOrStdout(), r)
 		}
-		return r.show(cmd.OutOrStdout())
+		current, err := cli.CurrentInstance(userEnvironment)
+		if err != nil {
+			return err
+		}
+		return r.show(cmd.OutOrStdout(), current)
 	}
 	return c
 }
@@ -87,12 +91,17 @@ func up(ctx context.Context, s *steps, name string, install bool, database strin
 	return upResult{Instance: name, URL: cfg.PublicURL, EdgeURL: cfg.EdgeURL, Config: path, Seconds: s.total().Seconds()}, nil
 }
 
-func (r upResult) show(to io.Writer) error {
+// show says what to do next: commands find this platform by themselves only if it's the current one.
+func (r upResult) show(to io.Writer, current string) error {
+	which := ""
+	if r.Instance != current {
+		which = " --instance " + r.Instance
+	}
 	_, err := fmt.Fprintf(to, `Platform %s is up after %.1f s.
   API   %s  (contract at /openapi.yaml)
   edge  %s
   key   in %s
-Next: space template build base && space run base -- uname -a
-`, r.Instance, r.Seconds, r.URL, r.EdgeURL, r.Config)
+Next: space template build%[6]s base && space run%[6]s base -- uname -a
+`, r.Instance, r.Seconds, r.URL, r.EdgeURL, r.Config, which)
 	return err
 }

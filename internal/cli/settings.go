@@ -3,7 +3,9 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/space-platform/space/internal/instance"
@@ -52,8 +54,7 @@ func (o Overrides) resolve(c Config, getenv func(string) string) (Settings, erro
 	entry := c.Instances[s.Instance]
 	s.URL = cmp.Or(o.URL, getenv("SPACE_URL"), entry.URL)
 	if s.URL == "" {
-		return s, ErrorWithHint("not_configured", fmt.Sprintf("start one here with 'space up --instance %s', or set SPACE_URL and SPACE_API_KEY", s.Instance),
-			"no platform called %s is known", s.Instance)
+		return s, c.unknown(s.Instance)
 	}
 	var err error
 	if s.APIKey, err = o.key(getenv); err != nil || s.APIKey != "" {
@@ -64,6 +65,15 @@ func (o Overrides) resolve(c Config, getenv func(string) string) (Settings, erro
 	}
 	s.APIKey, err = apiKey.in("the configuration file's api_key of "+s.Instance, entry.APIKey)
 	return s, err
+}
+
+// unknown is the error for a platform that the file doesn't have, with those that it has.
+func (c Config) unknown(name string) error {
+	hint := fmt.Sprintf("start one here with 'space up --instance %s', or set SPACE_URL and SPACE_API_KEY", name)
+	if names := slices.Sorted(maps.Keys(c.Instances)); len(names) > 0 {
+		hint = fmt.Sprintf("known are %s: choose with --instance or SPACE_INSTANCE; or %s", list(names), hint)
+	}
+	return ErrorWithHint("not_configured", hint, "no platform called %s is known", name)
 }
 
 func (o Overrides) key(getenv func(string) string) (string, error) {
