@@ -21,6 +21,9 @@ func TestEveryCommandHasExamples(t *testing.T) {
 		if !c.Runnable() || c.Hidden || c.Name() == "help" {
 			return
 		}
+		if err := c.ValidateArgs(nil); err != nil && !strings.Contains(c.Use, " ") {
+			t.Errorf("%s wants arguments and doesn't name them: %v", c.CommandPath(), err)
+		}
 		if c.Example == "" {
 			t.Errorf("%s has no examples", c.CommandPath())
 		}

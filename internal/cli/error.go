@@ -192,6 +192,23 @@ func readable(err error) error {
 	return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), why)
 }
 
+// countedArguments are cobra's words for too few or too many arguments.
+var countedArguments = regexp.MustCompile(` arg\(s\), (?:only )?received (\d+)$`)
+
+// miscounted says which argument of a command is missing, or that there are more than it takes. Their names are those of its usage line.
+func miscounted(cmd *cobra.Command, received string) string {
+	_, line, _ := strings.Cut(cmd.Use, " ")
+	names := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" […]", r) })
+	if n, err := strconv.Atoi(received); err == nil && n < len(names) {
+		verb := "is"
+		if len(names)-n > 1 {
+			verb = "are"
+		}
+		return fmt.Sprintf("%s: %s %s missing", cmd.CommandPath(), strings.Join(names[n:], " and "), verb)
+	}
+	return fmt.Sprintf("%s takes %s only, and got %s arguments", cmd.CommandPath(), strings.Join(names, " and "), received)
+}
+
 var unknownCommand = regexp.MustCompile(`^unknown command "([^"]+)" for `)
 
 // similar names the subcommands that somebody may have meant; without any it's the other hint.
@@ -227,11 +244,13 @@ func report(to io.Writer, cmd *cobra.Command, args []string, err error) int {
 	default:
 		asJSON = asJSON || askForJSON(args) // the flag may stand after the one that was wrong
 		code, s = exitUsage, shown{Code: "usage", Message: readable(err).Error(), Hint: "add --help to see how a command is used"}
-		if strings.Contains(s.Message, " arg(s), ") { // cobra's words for too few or too many
-			s.Message, s.Hint = cmd.CommandPath()+" "+s.Message, "write "+cmd.UseLine()
+		if m := countedArguments.FindStringSubmatch(s.Message); m != nil {
+			s.Message, s.Hint = miscounted(cmd, m[1]), "write "+cmd.UseLine()
 		}
-		if m := unknownCommand.FindStringSubmatch(s.Message); m != nil {
+		if m := unknownCommand.FindStringSubmatch(s.Message); m != nil && cmd.HasSubCommands() {
 			s.Hint = similar(cmd, m[1], s.Hint)
+		} else if m != nil {
+			s.Message, s.Hint = fmt.Sprintf("%s takes no arguments, and %q is one", cmd.CommandPath(), m[1]), "write "+cmd.UseLine()
 		}
 	}
 	s.show(to, asJSON)

@@ -138,7 +138,7 @@ func (f *templateFlags) read(stdin io.Reader) (in client.TemplateCreate, err err
 	if err := d.Decode(&in); isLocal(err) {
 		return in, err
 	} else if err != nil {
-		return in, wrongly("see TemplateCreate in /openapi.yaml", "read the definition %s: %v", f.file, err)
+		return in, wrongly("it's a JSON document, TemplateCreate in /openapi.yaml; a Dockerfile isn't taken: write its FROM as --image or --from, and its steps as --run, --copy, --env, --workdir and --user", "read the definition %s: %v", f.file, err)
 	}
 	return in, nil
 }
