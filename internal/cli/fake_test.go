@@ -132,6 +132,10 @@ func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 	if in.Metadata != nil {
 		s.Metadata = *in.Metadata
 	}
+	if l := in.Lifetime; l != nil && l.Seconds != nil {
+		deadline := epoch.Add(time.Duration(*l.Seconds) * time.Second)
+		s.Lifetime = &gen.Lifetime{Deadline: &deadline, OnExpiry: l.OnExpiry}
+	}
 	f.sandboxes = append(f.sandboxes, s)
 	if in.Template == "slow" {
 		answer(w, 202, gen.Operation{Id: "op_slow", Kind: gen.OperationKindCreateSandbox, Status: gen.OperationStatusRunning, Sandbox: &s, CreatedAt: epoch})

@@ -26,9 +26,17 @@ func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 func showSandboxes(to io.Writer, list []client.Sandbox) error {
 	rows := make([][]string, len(list))
 	for i, s := range list {
-		rows[i] = []string{s.Id, s.Template, string(s.State), strconv.Itoa(s.Vcpus), mebibytes(s.MemoryMb), mebibytes(s.DiskMb), s.CreatedAt.UTC().Format(time.RFC3339)}
+		rows[i] = []string{s.Id, s.Template, string(s.State), strconv.Itoa(s.Vcpus), mebibytes(s.MemoryMb), mebibytes(s.DiskMb), s.CreatedAt.UTC().Format(time.RFC3339), expiry(s)}
 	}
-	return WriteTable(to, []string{"ID", "TEMPLATE", "STATE", "VCPUS", "MEMORY", "DISK", "CREATED"}, rows)
+	return WriteTable(to, []string{"ID", "TEMPLATE", "STATE", "VCPUS", "MEMORY", "DISK", "CREATED", "EXPIRES"}, rows)
+}
+
+// expiry is when a sandbox's lifetime ends, and what becomes of it then.
+func expiry(s client.Sandbox) string {
+	if s.Lifetime == nil || s.Lifetime.Deadline == nil {
+		return "–"
+	}
+	return s.Lifetime.Deadline.UTC().Format(time.RFC3339) + " " + string(s.Lifetime.OnExpiry)
 }
 
 func (n *connection) showSandbox(to io.Writer, s client.Sandbox) error {
