@@ -12,6 +12,9 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # No stamp by the tool: a template is made with one spaced-guest, and must not be built anew because of a commit that left it alone.
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
 TEST_INSTANCE := maketest
+# What 'make test' leaves to 'make test-long': power loss and exhaustion of the node, and of guests.
+LONG_E2E := ^(TestPowerLoss|Test[A-Za-z]*Runs?(Full|Out))$$
+LONG_REDTEAM := ^TestR[0-9]
 VM_PACKAGES = $(shell grep -rl --include=*_test.go '^//go:build vm' internal cmd 2>/dev/null | xargs -r -n1 dirname | sort -u | sed "s,^,./,")
 
 help: ## list the targets
@@ -66,15 +69,16 @@ jq: # the documentation's examples use it, and are tests
 	@command -v jq >/dev/null || apt-get install --yes --no-install-recommends jq
 
 e2e: build jq fuzzer ## tests of the whole platform
-	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
+	$(GO) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_E2E)' ./e2e/
 
 redteam: build ## attacks on a whole platform
-	$(GO) test -tags e2e -count=1 -timeout 20m ./redteam/
+	$(GO) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_REDTEAM)' ./redteam/
 
-test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, all e2e tests with and without a pool, mutants
+test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, all e2e tests with and without a pool, all attacks, mutants
 	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/
+	$(GO) test -tags e2e -count=1 -timeout 20m ./redteam/
 	$(GO) run ./hack/mutants -long
 
 fresh-demo: build
