@@ -10,6 +10,60 @@ import (
 	"github.com/space-platform/space/internal/host/upload"
 )
 
+// TestKeysTellLayersApart: what was made of one base or above one step is never taken for what comes of another.
+func TestKeysTellLayersApart(t *testing.T) {
+	digest := "first"
+	b := builder{
+		cfg: &Config{Kernel: kernel.Files{Digest: "kernel"}}, size: rootfs.Size{DiskBytes: 1 << 30},
+		borrow: func(string) (Snapshot, Defaults, func(), error) {
+			return Snapshot{DiskDigest: digest}, Defaults{}, func() {}, nil
+		},
+	}
+	keys := func() (all []string) {
+		t.Helper()
+		plan, err := b.plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plan {
+			all = append(all, p.key)
+		}
+		return all
+	}
+	b.order = Order{Base: "tpl_base", Steps: []Step{{Run: "make"}, {Set: &Defaults{User: "user"}}, {Run: "make"}}}
+	was := keys()
+	seen := map[string]int{}
+	for n, k := range was {
+		if before, ok := seen[k]; ok {
+			t.Errorf("steps %d and %d have one key", before, n)
+		}
+		seen[k] = n
+	}
+	for what, change := range map[string]func() (back func()){
+		"another base": func() func() { digest = "second"; return func() { digest = "first" } },
+		"another size": func() func() { b.size.DiskBytes++; return func() { b.size.DiskBytes-- } },
+		"another step": func() func() { b.order.Steps[0].Run = "make all"; return func() { b.order.Steps[0].Run = "make" } },
+		// A step runs what its project says, on a machine of its size: neither serves another project or shape.
+		"another project": func() func() { b.order.Project = "prj_b"; return func() { b.order.Project = "" } },
+		"more memory":     func() func() { b.size.MemoryBytes++; return func() { b.size.MemoryBytes-- } },
+		"more CPUs":       func() func() { b.size.VCPUs++; return func() { b.size.VCPUs-- } },
+		"another user": func() func() {
+			b.order.Steps[1].Set.User = "root"
+			return func() { b.order.Steps[1].Set.User = "user" }
+		},
+		"another kernel": func() func() { b.cfg.Kernel.Digest = "newer"; return func() { b.cfg.Kernel.Digest = "kernel" } },
+	} {
+		back := change()
+		if now := keys(); now[len(now)-1] == was[len(was)-1] {
+			t.Errorf("%s: the last layer has the same key", what)
+		}
+		back()
+	}
+	if again := keys(); again[len(again)-1] != was[len(was)-1] {
+		t.Error("the same plan has another key")
+	}
+}
+
 // heldUploads has every upload, and counts how many are in use.
 type heldUploads struct{ held atomic.Int32 }
 
@@ -33,30 +87,5 @@ func TestUploadsStayWhatTheyAre(t *testing.T) {
 	r.await(s, Failed) // nothing boots here
 	if booted != 1 || u.held.Load() != 0 {
 		t.Errorf("%d uploads were in use while the first step ran, and %d after the build: want 1 and 0", booted, u.held.Load())
-	}
-}
-
-// TestLayersOfOtherProjectsAreNotUsed: a step runs what its project says, on a machine of its size. Neither serves another project.
-func TestLayersOfOtherProjectsAreNotUsed(t *testing.T) {
-	keys := map[string]string{}
-	size := rootfs.Size{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}
-	for name, change := range map[string]func(*Order, *rootfs.Size){
-		"the same":    func(*Order, *rootfs.Size) {},
-		"project":     func(o *Order, _ *rootfs.Size) { o.Project = "prj_b" },
-		"memory":      func(_ *Order, s *rootfs.Size) { s.MemoryBytes *= 2 },
-		"virtual CPU": func(_ *Order, s *rootfs.Size) { s.VCPUs++ },
-	} {
-		o, z := mini(space.NewID(space.PrefixTemplate)), size
-		o.Project, o.Steps = "prj_a", []Step{{Run: "true"}}
-		change(&o, &z)
-		b := &builder{cfg: &Config{Kernel: kernel.Files{Digest: "k"}, Uploads: noUploads{}}, order: o, size: z}
-		plan, err := b.plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if other, ok := keys[plan[1].key]; ok {
-			t.Errorf("%q has the layer of %q", name, other)
-		}
-		keys[plan[1].key] = name
 	}
 }
