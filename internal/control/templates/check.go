@@ -23,7 +23,6 @@ const (
 
 	maxPackages  = 512
 	maxSteps     = 256
-	maxOwner     = 64
 	maxVCPUs     = 32
 	maxMemoryMiB = 256 << 10
 	minDiskMiB   = 64
@@ -35,7 +34,6 @@ const (
 var (
 	suiteRE   = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 	packageRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{0,127}$`)
-	ownerRE   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?$`)
 )
 
 // Check refuses a request that is wrong whatever the state of the platform; the error names the field and its limit.

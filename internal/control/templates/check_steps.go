@@ -73,8 +73,5 @@ func checkCopy(field string, c record.Copy) error {
 	if err := required(field+".to", c.To, program.CheckDirectory(field+".to", c.To)); err != nil {
 		return err
 	}
-	if c.Owner != "" && (len(c.Owner) > maxOwner || !ownerRE.MatchString(c.Owner)) {
-		return space.FieldErrorf(field+".owner", "%q is not an owner: USER or USER:GROUP, at most %d characters", space.Clip(c.Owner), maxOwner)
-	}
-	return nil
+	return space.CheckUser(field+".owner", c.Owner)
 }

@@ -98,7 +98,7 @@ func newSecret(apiKey, id string, r record.Request) string {
 
 // Resolve turns a token into the upload that it opens.
 //
-// Errors: unauthenticated (no such upload, or another token than its own), token_expired.
+// Errors: unauthenticated (no such upload, or another token than its own), token_expired, conflict (a build was made with its bytes).
 func (u *Uploads) Resolve(ctx context.Context, id, secret string) (record.Upload, error) {
 	invalid := space.Errorf(space.CodeUnauthenticated, "the upload token isn't valid for this upload")
 	if space.CheckID(space.PrefixUpload, id) != nil || !token.Upload.Is(secret) {

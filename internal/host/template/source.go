@@ -104,11 +104,10 @@ func (b *builder) makeSource(ctx context.Context, key string) error {
 		b.said("beginning with the disk of template " + b.order.Base)
 		return b.cfg.Clone(s.Disk, b.disk(), 0)
 	}
-	o, done, err := b.withUpload(b.helperOrder())
+	o, err := b.withUpload(b.helperOrder())
 	if err != nil {
 		return err
 	}
-	defer done()
 	r, err := b.cfg.Helper.Make(ctx, o, b.said)
 	if err != nil {
 		return b.blame(err)
@@ -118,21 +117,21 @@ func (b *builder) makeSource(ctx context.Context, key string) error {
 }
 
 // withUpload adds the upload that the source is, if it's one.
-func (b *builder) withUpload(o rootfs.Order) (rootfs.Order, func(), error) {
+func (b *builder) withUpload(o rootfs.Order) (rootfs.Order, error) {
 	id := b.order.upload()
 	if id == "" {
-		return o, func() {}, nil
+		return o, nil
 	}
-	f, done, err := b.cfg.Uploads.Use(id)
+	f, err := b.use(id)
 	if err != nil {
-		return o, nil, err
+		return o, err
 	}
 	if b.order.Archive != "" {
 		o.Archive = f.Path
 	} else {
 		o.Rootfs = f.Path
 	}
-	return o, done, nil
+	return o, nil
 }
 
 // blame says whose fault an error is that the helper says nothing of: with packages it's the archive's word that there is no such one, with images

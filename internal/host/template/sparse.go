@@ -28,18 +28,14 @@ func seal(path string) (fileInfo, error) {
 		return fileInfo{}, err
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
+	info, err := scan(f, false)
+	if err == nil {
+		err = f.Sync()
+	}
 	if err != nil {
-		return fileInfo{}, err
-	}
-	s := sealer{file: f, sum: sha256.New(), buf: make([]byte, readBytes)}
-	if err := s.extents(size); err != nil {
 		return fileInfo{}, fmt.Errorf("seal %s: %w", path, err)
 	}
-	if err := f.Sync(); err != nil {
-		return fileInfo{}, fmt.Errorf("seal %s: %w", path, err)
-	}
-	return fileInfo{Bytes: size, Data: s.data, SHA256: hex.EncodeToString(s.sum.Sum(nil))}, nil
+	return info, nil
 }
 
 // digest is what seal returned as a file's SHA256, of what the file holds now.
@@ -49,15 +45,24 @@ func digest(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	size, err := f.Seek(0, io.SeekEnd)
+	info, err := scan(f, true)
 	if err != nil {
-		return "", err
-	}
-	s := sealer{file: f, keep: true, sum: sha256.New(), buf: make([]byte, readBytes)}
-	if err := s.extents(size); err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)
 	}
-	return hex.EncodeToString(s.sum.Sum(nil)), nil
+	return info.SHA256, nil
+}
+
+// scan goes through a file and makes holes of its zeroes, unless they're to be left alone.
+func scan(f *os.File, keep bool) (fileInfo, error) {
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fileInfo{}, err
+	}
+	s := sealer{file: f, keep: keep, sum: sha256.New(), buf: make([]byte, readBytes)}
+	if err := s.extents(size); err != nil {
+		return fileInfo{}, err
+	}
+	return fileInfo{Bytes: size, Data: s.data, SHA256: hex.EncodeToString(s.sum.Sum(nil))}, nil
 }
 
 // sealer goes through a file once. Its digest covers each block that isn't zero, with its number, so that it doesn't depend on where the
