@@ -17,6 +17,7 @@ const (
 	PrefixSession   Prefix = "ses"
 	PrefixOperation Prefix = "op"
 	PrefixTemplate  Prefix = "tpl"
+	PrefixSnapshot  Prefix = "snp"
 	PrefixOrg       Prefix = "org"
 	PrefixProject   Prefix = "prj"
 	PrefixKey       Prefix = "key"

@@ -76,15 +76,19 @@ type ExecutionState string
 
 // The states of an execution.
 const (
-	ExecutionPending ExecutionState = "pending" // ordered, not seen on the node yet
-	ExecutionRunning ExecutionState = "running" // the guest has acknowledged clock and seed
-	ExecutionFailed  ExecutionState = "failed"  // never came to run; its error says why
-	ExecutionStopped ExecutionState = "stopped" // its machine has ended, its disk is kept
-	ExecutionLost    ExecutionState = "lost"    // ran, and is gone without having been told to go; its disk may have survived
-	ExecutionGone    ExecutionState = "gone"    // removed on order, nothing of it is left on the node
+	ExecutionPending   ExecutionState = "pending"   // ordered, not seen on the node yet
+	ExecutionRunning   ExecutionState = "running"   // the guest has acknowledged clock and seed
+	ExecutionFailed    ExecutionState = "failed"    // never came to run; its error says why
+	ExecutionPaused    ExecutionState = "paused"    // its machine stands still, its memory stays
+	ExecutionSuspended ExecutionState = "suspended" // its machine has ended; memory, devices and disk are in a snapshot
+	ExecutionStopped   ExecutionState = "stopped"   // its machine has ended, its disk is kept
+	ExecutionLost      ExecutionState = "lost"      // ran, and is gone without having been told to go; its disk may have survived
+	ExecutionGone      ExecutionState = "gone"      // removed on order, nothing of it is left on the node
 )
 
 // ExecutionStates returns every state of an execution.
 func ExecutionStates() []ExecutionState {
-	return []ExecutionState{ExecutionPending, ExecutionRunning, ExecutionFailed, ExecutionStopped, ExecutionLost, ExecutionGone}
+	return []ExecutionState{
+		ExecutionPending, ExecutionRunning, ExecutionPaused, ExecutionFailed, ExecutionSuspended, ExecutionStopped, ExecutionLost, ExecutionGone,
+	}
 }

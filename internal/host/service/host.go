@@ -40,6 +40,8 @@ type Executions interface {
 
 // Host implements the services.
 type Host struct {
+	hostv1connect.UnimplementedHostServiceHandler
+
 	Node       string // its name
 	Executions Executions
 	Templates  Templates

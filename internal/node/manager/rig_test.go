@@ -79,6 +79,8 @@ func (s *signal) until(t *testing.T, what string, holds func() bool) {
 // fakeHost is a spaced-host whose machines are entries of a map. Unlike the real one it would make a removed execution again, so that
 // whoever asks for that is caught.
 type fakeHost struct {
+	hostv1connect.UnimplementedHostServiceHandler
+
 	*signal
 	machines  map[string]*controlv1.ExecutionReport
 	templates map[string]*controlv1.TemplateReport

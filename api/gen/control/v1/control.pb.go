@@ -9,9 +9,9 @@
 package controlv1
 
 import (
-	v11 "github.com/space-platform/space/api/gen/route/v1"
+	v1 "github.com/space-platform/space/api/gen/route/v1"
 	v12 "github.com/space-platform/space/api/gen/sandbox/v1"
-	v1 "github.com/space-platform/space/api/gen/session/v1"
+	v11 "github.com/space-platform/space/api/gen/session/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -28,6 +28,56 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SnapshotKind is what a snapshot holds.
+type SnapshotKind int32
+
+const (
+	SnapshotKind_SNAPSHOT_KIND_UNSPECIFIED SnapshotKind = 0
+	SnapshotKind_SNAPSHOT_KIND_DISK        SnapshotKind = 1 // the file system; the machine runs on
+	SnapshotKind_SNAPSHOT_KIND_FULL        SnapshotKind = 2 // memory, device state and disk
+)
+
+// Enum value maps for SnapshotKind.
+var (
+	SnapshotKind_name = map[int32]string{
+		0: "SNAPSHOT_KIND_UNSPECIFIED",
+		1: "SNAPSHOT_KIND_DISK",
+		2: "SNAPSHOT_KIND_FULL",
+	}
+	SnapshotKind_value = map[string]int32{
+		"SNAPSHOT_KIND_UNSPECIFIED": 0,
+		"SNAPSHOT_KIND_DISK":        1,
+		"SNAPSHOT_KIND_FULL":        2,
+	}
+)
+
+func (x SnapshotKind) Enum() *SnapshotKind {
+	p := new(SnapshotKind)
+	*p = x
+	return p
+}
+
+func (x SnapshotKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SnapshotKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_control_v1_control_proto_enumTypes[0].Descriptor()
+}
+
+func (SnapshotKind) Type() protoreflect.EnumType {
+	return &file_control_v1_control_proto_enumTypes[0]
+}
+
+func (x SnapshotKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SnapshotKind.Descriptor instead.
+func (SnapshotKind) EnumDescriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{0}
+}
+
 type SynchronizeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // the node's name
@@ -39,6 +89,7 @@ type SynchronizeRequest struct {
 	MaxHang       *durationpb.Duration `protobuf:"bytes,6,opt,name=max_hang,json=maxHang,proto3" json:"max_hang,omitempty"`             // at most 30 s; 0: don't hang
 	SessionEnds   []*SessionEnd        `protobuf:"bytes,7,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"` // that weren't acknowledged, at most 200
 	Uploads       []*UploadReport      `protobuf:"bytes,8,rep,name=uploads,proto3" json:"uploads,omitempty"`
+	Snapshots     []*SnapshotReport    `protobuf:"bytes,9,rep,name=snapshots,proto3" json:"snapshots,omitempty"` // all of the node's, those of templates apart
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -129,6 +180,215 @@ func (x *SynchronizeRequest) GetUploads() []*UploadReport {
 	return nil
 }
 
+func (x *SynchronizeRequest) GetSnapshots() []*SnapshotReport {
+	if x != nil {
+		return x.Snapshots
+	}
+	return nil
+}
+
+// SnapshotReport is a snapshot of a sandbox on the node, or one that couldn't be made.
+type SnapshotReport struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot      string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // snp_…
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // making, ready, failed. Ready is durable
+	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`       // of a failed one
+	Route         *v1.Route              `protobuf:"bytes,4,opt,name=route,proto3" json:"route,omitempty"`       // of the execution that it's of
+	Kind          SnapshotKind           `protobuf:"varint,5,opt,name=kind,proto3,enum=space.control.v1.SnapshotKind" json:"kind,omitempty"`
+	Template      string                 `protobuf:"bytes,6,opt,name=template,proto3" json:"template,omitempty"` // tpl_… of that execution
+	Shape         *Shape                 `protobuf:"bytes,7,opt,name=shape,proto3" json:"shape,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`          // when the sandbox stood still for it
+	Pause         *durationpb.Duration   `protobuf:"bytes,9,opt,name=pause,proto3" json:"pause,omitempty"`    // for how long; 0 of a suspend
+	Bytes         uint64                 `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`  // that removing it would free, at most so old as figures of disks are
+	Digest        string                 `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"` // sha256:… of its manifest
+	Parent        string                 `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"` // snp_… from which its execution was loaded; empty: a template's, or none
+	Origin        *Origin                `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SnapshotReport) Reset() {
+	*x = SnapshotReport{}
+	mi := &file_control_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SnapshotReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SnapshotReport) ProtoMessage() {}
+
+func (x *SnapshotReport) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SnapshotReport.ProtoReflect.Descriptor instead.
+func (*SnapshotReport) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SnapshotReport) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *SnapshotReport) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *SnapshotReport) GetError() *v1.Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *SnapshotReport) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+func (x *SnapshotReport) GetKind() SnapshotKind {
+	if x != nil {
+		return x.Kind
+	}
+	return SnapshotKind_SNAPSHOT_KIND_UNSPECIFIED
+}
+
+func (x *SnapshotReport) GetTemplate() string {
+	if x != nil {
+		return x.Template
+	}
+	return ""
+}
+
+func (x *SnapshotReport) GetShape() *Shape {
+	if x != nil {
+		return x.Shape
+	}
+	return nil
+}
+
+func (x *SnapshotReport) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *SnapshotReport) GetPause() *durationpb.Duration {
+	if x != nil {
+		return x.Pause
+	}
+	return nil
+}
+
+func (x *SnapshotReport) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *SnapshotReport) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *SnapshotReport) GetParent() string {
+	if x != nil {
+		return x.Parent
+	}
+	return ""
+}
+
+func (x *SnapshotReport) GetOrigin() *Origin {
+	if x != nil {
+		return x.Origin
+	}
+	return nil
+}
+
+// Origin says where a full snapshot can be loaded.
+type Origin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Driver        string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`
+	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the VMM
+	Cpu           string                 `protobuf:"bytes,3,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Origin) Reset() {
+	*x = Origin{}
+	mi := &file_control_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Origin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Origin) ProtoMessage() {}
+
+func (x *Origin) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Origin.ProtoReflect.Descriptor instead.
+func (*Origin) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Origin) GetDriver() string {
+	if x != nil {
+		return x.Driver
+	}
+	return ""
+}
+
+func (x *Origin) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *Origin) GetCpu() string {
+	if x != nil {
+		return x.Cpu
+	}
+	return ""
+}
+
 // UploadReport is an upload that is whole on the node.
 type UploadReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -140,7 +400,7 @@ type UploadReport struct {
 
 func (x *UploadReport) Reset() {
 	*x = UploadReport{}
-	mi := &file_control_v1_control_proto_msgTypes[1]
+	mi := &file_control_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -152,7 +412,7 @@ func (x *UploadReport) String() string {
 func (*UploadReport) ProtoMessage() {}
 
 func (x *UploadReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[1]
+	mi := &file_control_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -165,7 +425,7 @@ func (x *UploadReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadReport.ProtoReflect.Descriptor instead.
 func (*UploadReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *UploadReport) GetUpload() string {
@@ -186,8 +446,8 @@ func (x *UploadReport) GetBytes() uint64 {
 type SessionEnd struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // ses_…
-	Exit          *v1.Exit               `protobuf:"bytes,2,opt,name=exit,proto3" json:"exit,omitempty"`       // absent: it's lost
-	Lost          *v11.Error             `protobuf:"bytes,3,opt,name=lost,proto3" json:"lost,omitempty"`       // why nobody will ever know how it ended
+	Exit          *v11.Exit              `protobuf:"bytes,2,opt,name=exit,proto3" json:"exit,omitempty"`       // absent: it's lost
+	Lost          *v1.Error              `protobuf:"bytes,3,opt,name=lost,proto3" json:"lost,omitempty"`       // why nobody will ever know how it ended
 	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
 	OutputBytes   uint64                 `protobuf:"varint,5,opt,name=output_bytes,json=outputBytes,proto3" json:"output_bytes,omitempty"` // length of its log
 	unknownFields protoimpl.UnknownFields
@@ -196,7 +456,7 @@ type SessionEnd struct {
 
 func (x *SessionEnd) Reset() {
 	*x = SessionEnd{}
-	mi := &file_control_v1_control_proto_msgTypes[2]
+	mi := &file_control_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -208,7 +468,7 @@ func (x *SessionEnd) String() string {
 func (*SessionEnd) ProtoMessage() {}
 
 func (x *SessionEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[2]
+	mi := &file_control_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -221,7 +481,7 @@ func (x *SessionEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionEnd.ProtoReflect.Descriptor instead.
 func (*SessionEnd) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SessionEnd) GetSession() string {
@@ -231,14 +491,14 @@ func (x *SessionEnd) GetSession() string {
 	return ""
 }
 
-func (x *SessionEnd) GetExit() *v1.Exit {
+func (x *SessionEnd) GetExit() *v11.Exit {
 	if x != nil {
 		return x.Exit
 	}
 	return nil
 }
 
-func (x *SessionEnd) GetLost() *v11.Error {
+func (x *SessionEnd) GetLost() *v1.Error {
 	if x != nil {
 		return x.Lost
 	}
@@ -273,7 +533,7 @@ type NodeFacts struct {
 
 func (x *NodeFacts) Reset() {
 	*x = NodeFacts{}
-	mi := &file_control_v1_control_proto_msgTypes[3]
+	mi := &file_control_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -285,7 +545,7 @@ func (x *NodeFacts) String() string {
 func (*NodeFacts) ProtoMessage() {}
 
 func (x *NodeFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[3]
+	mi := &file_control_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -298,7 +558,7 @@ func (x *NodeFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeFacts.ProtoReflect.Descriptor instead.
 func (*NodeFacts) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NodeFacts) GetDriver() string {
@@ -337,19 +597,24 @@ func (x *NodeFacts) GetVersion() string {
 }
 
 type ExecutionReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // a space.ExecutionState other than gone: an execution that is gone is absent
-	Error         *v11.Error             `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // with failed and lost
-	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"` // when it entered the state
-	Usage         *v12.Usage             `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"` // the newest, at most 15 s old; absent for one that doesn't run
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Route    *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	State    string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // a space.ExecutionState other than gone: an execution that is gone is absent
+	Error    *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`       // with failed and lost
+	Since    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`       // when it entered the state
+	Usage    *v12.Usage             `protobuf:"bytes,5,opt,name=usage,proto3" json:"usage,omitempty"`       // the newest, at most 15 s old; absent for one that doesn't run
+	Snapshot string                 `protobuf:"bytes,6,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // of a suspended one: the snapshot that holds it
+	// Sessions that were open in the snapshot which this execution was loaded from. In the sandbox that the snapshot is of they have the same ids.
+	Sessions []*SessionCopy `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	// Why the newest pause, resume or suspend of it couldn't be done. It's in the state that it was in before.
+	Refusal       *v1.Error `protobuf:"bytes,8,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ExecutionReport) Reset() {
 	*x = ExecutionReport{}
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +626,7 @@ func (x *ExecutionReport) String() string {
 func (*ExecutionReport) ProtoMessage() {}
 
 func (x *ExecutionReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[4]
+	mi := &file_control_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,10 +639,10 @@ func (x *ExecutionReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionReport.ProtoReflect.Descriptor instead.
 func (*ExecutionReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *ExecutionReport) GetRoute() *v11.Route {
+func (x *ExecutionReport) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -391,7 +656,7 @@ func (x *ExecutionReport) GetState() string {
 	return ""
 }
 
-func (x *ExecutionReport) GetError() *v11.Error {
+func (x *ExecutionReport) GetError() *v1.Error {
 	if x != nil {
 		return x.Error
 	}
@@ -412,11 +677,85 @@ func (x *ExecutionReport) GetUsage() *v12.Usage {
 	return nil
 }
 
+func (x *ExecutionReport) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *ExecutionReport) GetSessions() []*SessionCopy {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *ExecutionReport) GetRefusal() *v1.Error {
+	if x != nil {
+		return x.Refusal
+	}
+	return nil
+}
+
+// SessionCopy is a session that goes on in an execution that was loaded from a snapshot.
+type SessionCopy struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // ses_…
+	Of            string                 `protobuf:"bytes,2,opt,name=of,proto3" json:"of,omitempty"`           // ses_… in the snapshot
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionCopy) Reset() {
+	*x = SessionCopy{}
+	mi := &file_control_v1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionCopy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionCopy) ProtoMessage() {}
+
+func (x *SessionCopy) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionCopy.ProtoReflect.Descriptor instead.
+func (*SessionCopy) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SessionCopy) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *SessionCopy) GetOf() string {
+	if x != nil {
+		return x.Of
+	}
+	return ""
+}
+
 type TemplateReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Template      string                 `protobuf:"bytes,1,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
 	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // building, ready, failed
-	Error         *v11.Error             `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	Shape         *Shape                 `protobuf:"bytes,4,opt,name=shape,proto3" json:"shape,omitempty"`                              // of its base snapshot, when ready
 	Progress      string                 `protobuf:"bytes,5,opt,name=progress,proto3" json:"progress,omitempty"`                        // one line for people, while building
 	Digest        string                 `protobuf:"bytes,6,opt,name=digest,proto3" json:"digest,omitempty"`                            // sha256:… of the snapshot's manifest, when ready
@@ -429,7 +768,7 @@ type TemplateReport struct {
 
 func (x *TemplateReport) Reset() {
 	*x = TemplateReport{}
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +780,7 @@ func (x *TemplateReport) String() string {
 func (*TemplateReport) ProtoMessage() {}
 
 func (x *TemplateReport) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[5]
+	mi := &file_control_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +793,7 @@ func (x *TemplateReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TemplateReport.ProtoReflect.Descriptor instead.
 func (*TemplateReport) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TemplateReport) GetTemplate() string {
@@ -471,7 +810,7 @@ func (x *TemplateReport) GetState() string {
 	return ""
 }
 
-func (x *TemplateReport) GetError() *v11.Error {
+func (x *TemplateReport) GetError() *v1.Error {
 	if x != nil {
 		return x.Error
 	}
@@ -532,7 +871,7 @@ type Defaults struct {
 
 func (x *Defaults) Reset() {
 	*x = Defaults{}
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +883,7 @@ func (x *Defaults) String() string {
 func (*Defaults) ProtoMessage() {}
 
 func (x *Defaults) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[6]
+	mi := &file_control_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +896,7 @@ func (x *Defaults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Defaults.ProtoReflect.Descriptor instead.
 func (*Defaults) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Defaults) GetEnv() map[string]string {
@@ -594,7 +933,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +945,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[7]
+	mi := &file_control_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +958,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *LogLine) GetNumber() uint64 {
@@ -662,7 +1001,7 @@ type Shape struct {
 
 func (x *Shape) Reset() {
 	*x = Shape{}
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +1013,7 @@ func (x *Shape) String() string {
 func (*Shape) ProtoMessage() {}
 
 func (x *Shape) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[8]
+	mi := &file_control_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +1026,7 @@ func (x *Shape) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shape.ProtoReflect.Descriptor instead.
 func (*Shape) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Shape) GetVcpus() uint32 {
@@ -723,7 +1062,7 @@ type SynchronizeResponse struct {
 
 func (x *SynchronizeResponse) Reset() {
 	*x = SynchronizeResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +1074,7 @@ func (x *SynchronizeResponse) String() string {
 func (*SynchronizeResponse) ProtoMessage() {}
 
 func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[9]
+	mi := &file_control_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +1087,7 @@ func (x *SynchronizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SynchronizeResponse.ProtoReflect.Descriptor instead.
 func (*SynchronizeResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SynchronizeResponse) GetOrders() []*Order {
@@ -790,6 +1129,11 @@ type Order struct {
 	//	*Order_StopExecution
 	//	*Order_RemoveTemplate
 	//	*Order_RemoveUpload
+	//	*Order_PauseExecution
+	//	*Order_ResumeExecution
+	//	*Order_SuspendExecution
+	//	*Order_TakeSnapshot
+	//	*Order_RemoveSnapshot
 	Order         isOrder_Order `protobuf_oneof:"order"`
 	Cause         *Cause        `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"` // absent if nobody asked for it, or who did isn't known any more
 	unknownFields protoimpl.UnknownFields
@@ -798,7 +1142,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -810,7 +1154,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[10]
+	mi := &file_control_v1_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -823,7 +1167,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Order) GetOrder() isOrder_Order {
@@ -887,6 +1231,51 @@ func (x *Order) GetRemoveUpload() *RemoveUpload {
 	return nil
 }
 
+func (x *Order) GetPauseExecution() *PauseExecution {
+	if x != nil {
+		if x, ok := x.Order.(*Order_PauseExecution); ok {
+			return x.PauseExecution
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetResumeExecution() *ResumeExecution {
+	if x != nil {
+		if x, ok := x.Order.(*Order_ResumeExecution); ok {
+			return x.ResumeExecution
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetSuspendExecution() *SuspendExecution {
+	if x != nil {
+		if x, ok := x.Order.(*Order_SuspendExecution); ok {
+			return x.SuspendExecution
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetTakeSnapshot() *TakeSnapshot {
+	if x != nil {
+		if x, ok := x.Order.(*Order_TakeSnapshot); ok {
+			return x.TakeSnapshot
+		}
+	}
+	return nil
+}
+
+func (x *Order) GetRemoveSnapshot() *RemoveSnapshot {
+	if x != nil {
+		if x, ok := x.Order.(*Order_RemoveSnapshot); ok {
+			return x.RemoveSnapshot
+		}
+	}
+	return nil
+}
+
 func (x *Order) GetCause() *Cause {
 	if x != nil {
 		return x.Cause
@@ -922,6 +1311,26 @@ type Order_RemoveUpload struct {
 	RemoveUpload *RemoveUpload `protobuf:"bytes,7,opt,name=remove_upload,json=removeUpload,proto3,oneof"`
 }
 
+type Order_PauseExecution struct {
+	PauseExecution *PauseExecution `protobuf:"bytes,8,opt,name=pause_execution,json=pauseExecution,proto3,oneof"`
+}
+
+type Order_ResumeExecution struct {
+	ResumeExecution *ResumeExecution `protobuf:"bytes,9,opt,name=resume_execution,json=resumeExecution,proto3,oneof"`
+}
+
+type Order_SuspendExecution struct {
+	SuspendExecution *SuspendExecution `protobuf:"bytes,10,opt,name=suspend_execution,json=suspendExecution,proto3,oneof"`
+}
+
+type Order_TakeSnapshot struct {
+	TakeSnapshot *TakeSnapshot `protobuf:"bytes,11,opt,name=take_snapshot,json=takeSnapshot,proto3,oneof"`
+}
+
+type Order_RemoveSnapshot struct {
+	RemoveSnapshot *RemoveSnapshot `protobuf:"bytes,12,opt,name=remove_snapshot,json=removeSnapshot,proto3,oneof"`
+}
+
 func (*Order_EnsureExecution) isOrder_Order() {}
 
 func (*Order_RemoveExecution) isOrder_Order() {}
@@ -934,6 +1343,16 @@ func (*Order_RemoveTemplate) isOrder_Order() {}
 
 func (*Order_RemoveUpload) isOrder_Order() {}
 
+func (*Order_PauseExecution) isOrder_Order() {}
+
+func (*Order_ResumeExecution) isOrder_Order() {}
+
+func (*Order_SuspendExecution) isOrder_Order() {}
+
+func (*Order_TakeSnapshot) isOrder_Order() {}
+
+func (*Order_RemoveSnapshot) isOrder_Order() {}
+
 // Cause is the request that asked for what an order is about. It's for logs and traces alone.
 type Cause struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -945,7 +1364,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1376,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[11]
+	mi := &file_control_v1_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1389,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cause) GetRequest() string {
@@ -989,7 +1408,7 @@ func (x *Cause) GetTraceparent() string {
 
 type EnsureExecution struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
-	Route    *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route    *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Template string                 `protobuf:"bytes,2,opt,name=template,proto3" json:"template,omitempty"` // tpl_…
 	// The shape may differ from the template's. One that has no snapshot boots from the template's disk, made as large as asked, and is
 	// snapshotted for the next time.
@@ -997,14 +1416,19 @@ type EnsureExecution struct {
 	// disk_of names a stopped or lost execution of the same sandbox on this node: the machine boots from its disk. Whatever goes wrong before the
 	// new execution runs, the old one keeps its disk, is reported as before and can be named again; the new one is reported as failed. Once the
 	// new one runs, the old one is removed by an order of its own.
-	DiskOf        string `protobuf:"bytes,4,opt,name=disk_of,json=diskOf,proto3" json:"disk_of,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	DiskOf string `protobuf:"bytes,4,opt,name=disk_of,json=diskOf,proto3" json:"disk_of,omitempty"`
+	// snapshot names a snapshot on this node, of this sandbox or another one: the machine is loaded from it, or boots from its disk if it has no memory, or
+	// cold says so. disk_of is empty then. The snapshot stays as it is.
+	Snapshot       string `protobuf:"bytes,5,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	SnapshotDigest string `protobuf:"bytes,6,opt,name=snapshot_digest,json=snapshotDigest,proto3" json:"snapshot_digest,omitempty"` // sha256:… of its manifest, without which nothing starts
+	Cold           bool   `protobuf:"varint,7,opt,name=cold,proto3" json:"cold,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *EnsureExecution) Reset() {
 	*x = EnsureExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1440,7 @@ func (x *EnsureExecution) String() string {
 func (*EnsureExecution) ProtoMessage() {}
 
 func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[12]
+	mi := &file_control_v1_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,10 +1453,10 @@ func (x *EnsureExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureExecution.ProtoReflect.Descriptor instead.
 func (*EnsureExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{12}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *EnsureExecution) GetRoute() *v11.Route {
+func (x *EnsureExecution) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -1060,11 +1484,283 @@ func (x *EnsureExecution) GetDiskOf() string {
 	return ""
 }
 
+func (x *EnsureExecution) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *EnsureExecution) GetSnapshotDigest() string {
+	if x != nil {
+		return x.SnapshotDigest
+	}
+	return ""
+}
+
+func (x *EnsureExecution) GetCold() bool {
+	if x != nil {
+		return x.Cold
+	}
+	return false
+}
+
+// PauseExecution has an execution's machine stand still; its memory stays. It's reported as paused.
+type PauseExecution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseExecution) Reset() {
+	*x = PauseExecution{}
+	mi := &file_control_v1_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseExecution) ProtoMessage() {}
+
+func (x *PauseExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseExecution.ProtoReflect.Descriptor instead.
+func (*PauseExecution) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PauseExecution) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+// ResumeExecution has a paused execution's machine run on.
+type ResumeExecution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeExecution) Reset() {
+	*x = ResumeExecution{}
+	mi := &file_control_v1_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeExecution) ProtoMessage() {}
+
+func (x *ResumeExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeExecution.ProtoReflect.Descriptor instead.
+func (*ResumeExecution) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ResumeExecution) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+// SuspendExecution takes a full snapshot of an execution that runs or is paused, and ends its machine once that is durable; the execution is reported
+// as suspended, and the snapshot as ready. If it can't be done the execution goes on as before, and the snapshot is reported as failed.
+type SuspendExecution struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Snapshot      string                 `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // snp_…, made by who orders
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendExecution) Reset() {
+	*x = SuspendExecution{}
+	mi := &file_control_v1_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendExecution) ProtoMessage() {}
+
+func (x *SuspendExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendExecution.ProtoReflect.Descriptor instead.
+func (*SuspendExecution) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SuspendExecution) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+func (x *SuspendExecution) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+// TakeSnapshot takes a snapshot of an execution, which goes on in the state that it's in: running, paused, or stopped (kind disk alone). Of a
+// snapshot that is there already, or failed, nothing is done.
+type TakeSnapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Snapshot      string                 `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // snp_…, made by who orders
+	Kind          SnapshotKind           `protobuf:"varint,3,opt,name=kind,proto3,enum=space.control.v1.SnapshotKind" json:"kind,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeSnapshot) Reset() {
+	*x = TakeSnapshot{}
+	mi := &file_control_v1_control_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeSnapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeSnapshot) ProtoMessage() {}
+
+func (x *TakeSnapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeSnapshot.ProtoReflect.Descriptor instead.
+func (*TakeSnapshot) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *TakeSnapshot) GetRoute() *v1.Route {
+	if x != nil {
+		return x.Route
+	}
+	return nil
+}
+
+func (x *TakeSnapshot) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *TakeSnapshot) GetKind() SnapshotKind {
+	if x != nil {
+		return x.Kind
+	}
+	return SnapshotKind_SNAPSHOT_KIND_UNSPECIFIED
+}
+
+// RemoveSnapshot lets a snapshot go, once nothing is loaded from it any more. What was made from it stays.
+type RemoveSnapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot      string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSnapshot) Reset() {
+	*x = RemoveSnapshot{}
+	mi := &file_control_v1_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSnapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSnapshot) ProtoMessage() {}
+
+func (x *RemoveSnapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_control_v1_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSnapshot.ProtoReflect.Descriptor instead.
+func (*RemoveSnapshot) Descriptor() ([]byte, []int) {
+	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RemoveSnapshot) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
 // StopExecution ends an execution's processes, writes out the guest's files, ends its machine and keeps its disk; the execution is reported as
 // stopped.
 type StopExecution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Route *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	// How long the processes have from SIGTERM to SIGKILL, at most 5 min; the stop goes on when none is left. 0: no time, SIGKILL at once.
 	Grace         *durationpb.Duration `protobuf:"bytes,2,opt,name=grace,proto3" json:"grace,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1073,7 +1769,7 @@ type StopExecution struct {
 
 func (x *StopExecution) Reset() {
 	*x = StopExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1781,7 @@ func (x *StopExecution) String() string {
 func (*StopExecution) ProtoMessage() {}
 
 func (x *StopExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[13]
+	mi := &file_control_v1_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,10 +1794,10 @@ func (x *StopExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopExecution.ProtoReflect.Descriptor instead.
 func (*StopExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{13}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *StopExecution) GetRoute() *v11.Route {
+func (x *StopExecution) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -1117,14 +1813,14 @@ func (x *StopExecution) GetGrace() *durationpb.Duration {
 
 type RemoveExecution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveExecution) Reset() {
 	*x = RemoveExecution{}
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1832,7 @@ func (x *RemoveExecution) String() string {
 func (*RemoveExecution) ProtoMessage() {}
 
 func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[14]
+	mi := &file_control_v1_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,10 +1845,10 @@ func (x *RemoveExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveExecution.ProtoReflect.Descriptor instead.
 func (*RemoveExecution) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{14}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *RemoveExecution) GetRoute() *v11.Route {
+func (x *RemoveExecution) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -1168,7 +1864,7 @@ type RemoveTemplate struct {
 
 func (x *RemoveTemplate) Reset() {
 	*x = RemoveTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1876,7 @@ func (x *RemoveTemplate) String() string {
 func (*RemoveTemplate) ProtoMessage() {}
 
 func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[15]
+	mi := &file_control_v1_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1889,7 @@ func (x *RemoveTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTemplate.ProtoReflect.Descriptor instead.
 func (*RemoveTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{15}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RemoveTemplate) GetTemplate() string {
@@ -1213,7 +1909,7 @@ type RemoveUpload struct {
 
 func (x *RemoveUpload) Reset() {
 	*x = RemoveUpload{}
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1921,7 @@ func (x *RemoveUpload) String() string {
 func (*RemoveUpload) ProtoMessage() {}
 
 func (x *RemoveUpload) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[16]
+	mi := &file_control_v1_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1934,7 @@ func (x *RemoveUpload) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveUpload.ProtoReflect.Descriptor instead.
 func (*RemoveUpload) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{16}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RemoveUpload) GetUpload() string {
@@ -1270,7 +1966,7 @@ type EnsureTemplate struct {
 
 func (x *EnsureTemplate) Reset() {
 	*x = EnsureTemplate{}
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1978,7 @@ func (x *EnsureTemplate) String() string {
 func (*EnsureTemplate) ProtoMessage() {}
 
 func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[17]
+	mi := &file_control_v1_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1991,7 @@ func (x *EnsureTemplate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplate.ProtoReflect.Descriptor instead.
 func (*EnsureTemplate) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{17}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EnsureTemplate) GetTemplate() string {
@@ -1394,7 +2090,7 @@ type RegistryAuth struct {
 
 func (x *RegistryAuth) Reset() {
 	*x = RegistryAuth{}
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1406,7 +2102,7 @@ func (x *RegistryAuth) String() string {
 func (*RegistryAuth) ProtoMessage() {}
 
 func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[18]
+	mi := &file_control_v1_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1419,7 +2115,7 @@ func (x *RegistryAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegistryAuth.ProtoReflect.Descriptor instead.
 func (*RegistryAuth) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{18}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RegistryAuth) GetUsername() string {
@@ -1460,7 +2156,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +2168,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[19]
+	mi := &file_control_v1_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +2181,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{19}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Source) GetSource() isSource_Source {
@@ -1584,7 +2280,7 @@ type Debian struct {
 
 func (x *Debian) Reset() {
 	*x = Debian{}
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +2292,7 @@ func (x *Debian) String() string {
 func (*Debian) ProtoMessage() {}
 
 func (x *Debian) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[20]
+	mi := &file_control_v1_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +2305,7 @@ func (x *Debian) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Debian.ProtoReflect.Descriptor instead.
 func (*Debian) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{20}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Debian) GetSuite() string {
@@ -1641,7 +2337,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1653,7 +2349,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[21]
+	mi := &file_control_v1_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1666,7 +2362,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{21}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Step) GetStep() isStep_Step {
@@ -1736,7 +2432,7 @@ type Copy struct {
 
 func (x *Copy) Reset() {
 	*x = Copy{}
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1748,7 +2444,7 @@ func (x *Copy) String() string {
 func (*Copy) ProtoMessage() {}
 
 func (x *Copy) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[22]
+	mi := &file_control_v1_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1761,7 +2457,7 @@ func (x *Copy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Copy.ProtoReflect.Descriptor instead.
 func (*Copy) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{22}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Copy) GetUpload() string {
@@ -1795,7 +2491,7 @@ type ResolveAttachmentRequest struct {
 
 func (x *ResolveAttachmentRequest) Reset() {
 	*x = ResolveAttachmentRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +2503,7 @@ func (x *ResolveAttachmentRequest) String() string {
 func (*ResolveAttachmentRequest) ProtoMessage() {}
 
 func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[23]
+	mi := &file_control_v1_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +2516,7 @@ func (x *ResolveAttachmentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentRequest.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{23}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ResolveAttachmentRequest) GetToken() string {
@@ -1839,16 +2535,16 @@ func (x *ResolveAttachmentRequest) GetSession() string {
 
 type ResolveAttachmentResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	Spec          *v1.Spec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec          *v11.Spec              `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResolveAttachmentResponse) Reset() {
 	*x = ResolveAttachmentResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2556,7 @@ func (x *ResolveAttachmentResponse) String() string {
 func (*ResolveAttachmentResponse) ProtoMessage() {}
 
 func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[24]
+	mi := &file_control_v1_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,10 +2569,10 @@ func (x *ResolveAttachmentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveAttachmentResponse.ProtoReflect.Descriptor instead.
 func (*ResolveAttachmentResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{24}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
 }
 
-func (x *ResolveAttachmentResponse) GetRoute() *v11.Route {
+func (x *ResolveAttachmentResponse) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -1890,7 +2586,7 @@ func (x *ResolveAttachmentResponse) GetSession() string {
 	return ""
 }
 
-func (x *ResolveAttachmentResponse) GetSpec() *v1.Spec {
+func (x *ResolveAttachmentResponse) GetSpec() *v11.Spec {
 	if x != nil {
 		return x.Spec
 	}
@@ -1910,7 +2606,7 @@ type ResolveSandboxRequest struct {
 
 func (x *ResolveSandboxRequest) Reset() {
 	*x = ResolveSandboxRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2618,7 @@ func (x *ResolveSandboxRequest) String() string {
 func (*ResolveSandboxRequest) ProtoMessage() {}
 
 func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[25]
+	mi := &file_control_v1_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2631,7 @@ func (x *ResolveSandboxRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{25}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolveSandboxRequest) GetSandbox() string {
@@ -1979,7 +2675,7 @@ type SignedURL struct {
 
 func (x *SignedURL) Reset() {
 	*x = SignedURL{}
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2687,7 @@ func (x *SignedURL) String() string {
 func (*SignedURL) ProtoMessage() {}
 
 func (x *SignedURL) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[26]
+	mi := &file_control_v1_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2700,7 @@ func (x *SignedURL) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignedURL.ProtoReflect.Descriptor instead.
 func (*SignedURL) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{26}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SignedURL) GetPath() string {
@@ -2044,7 +2740,7 @@ func (x *SignedURL) GetSignature() string {
 
 type ResolveSandboxResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	DefaultUser   string                 `protobuf:"bytes,2,opt,name=default_user,json=defaultUser,proto3" json:"default_user,omitempty"` // of its template, when it sets one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2052,7 +2748,7 @@ type ResolveSandboxResponse struct {
 
 func (x *ResolveSandboxResponse) Reset() {
 	*x = ResolveSandboxResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2760,7 @@ func (x *ResolveSandboxResponse) String() string {
 func (*ResolveSandboxResponse) ProtoMessage() {}
 
 func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[27]
+	mi := &file_control_v1_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,10 +2773,10 @@ func (x *ResolveSandboxResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSandboxResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSandboxResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{27}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{35}
 }
 
-func (x *ResolveSandboxResponse) GetRoute() *v11.Route {
+func (x *ResolveSandboxResponse) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -2106,7 +2802,7 @@ type CreateSessionRequest struct {
 
 func (x *CreateSessionRequest) Reset() {
 	*x = CreateSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2814,7 @@ func (x *CreateSessionRequest) String() string {
 func (*CreateSessionRequest) ProtoMessage() {}
 
 func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[28]
+	mi := &file_control_v1_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2827,7 @@ func (x *CreateSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionRequest.ProtoReflect.Descriptor instead.
 func (*CreateSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{28}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CreateSessionRequest) GetSandbox() string {
@@ -2171,7 +2867,7 @@ type CreateSessionResponse struct {
 
 func (x *CreateSessionResponse) Reset() {
 	*x = CreateSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2183,7 +2879,7 @@ func (x *CreateSessionResponse) String() string {
 func (*CreateSessionResponse) ProtoMessage() {}
 
 func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[29]
+	mi := &file_control_v1_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2196,7 +2892,7 @@ func (x *CreateSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSessionResponse.ProtoReflect.Descriptor instead.
 func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{29}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateSessionResponse) GetBody() []byte {
@@ -2216,7 +2912,7 @@ type ResolveSessionRequest struct {
 
 func (x *ResolveSessionRequest) Reset() {
 	*x = ResolveSessionRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2228,7 +2924,7 @@ func (x *ResolveSessionRequest) String() string {
 func (*ResolveSessionRequest) ProtoMessage() {}
 
 func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[30]
+	mi := &file_control_v1_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2241,7 +2937,7 @@ func (x *ResolveSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveSessionRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{30}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ResolveSessionRequest) GetSession() string {
@@ -2260,7 +2956,7 @@ func (x *ResolveSessionRequest) GetToken() string {
 
 type ResolveSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Route         *v11.Route             `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2268,7 +2964,7 @@ type ResolveSessionResponse struct {
 
 func (x *ResolveSessionResponse) Reset() {
 	*x = ResolveSessionResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[31]
+	mi := &file_control_v1_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2976,7 @@ func (x *ResolveSessionResponse) String() string {
 func (*ResolveSessionResponse) ProtoMessage() {}
 
 func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[31]
+	mi := &file_control_v1_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,10 +2989,10 @@ func (x *ResolveSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveSessionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveSessionResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{31}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{39}
 }
 
-func (x *ResolveSessionResponse) GetRoute() *v11.Route {
+func (x *ResolveSessionResponse) GetRoute() *v1.Route {
 	if x != nil {
 		return x.Route
 	}
@@ -2319,7 +3015,7 @@ type FindEndedRequest struct {
 
 func (x *FindEndedRequest) Reset() {
 	*x = FindEndedRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[32]
+	mi := &file_control_v1_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +3027,7 @@ func (x *FindEndedRequest) String() string {
 func (*FindEndedRequest) ProtoMessage() {}
 
 func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[32]
+	mi := &file_control_v1_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +3040,7 @@ func (x *FindEndedRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindEndedRequest.ProtoReflect.Descriptor instead.
 func (*FindEndedRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{32}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FindEndedRequest) GetMaterials() []*Material {
@@ -2365,7 +3061,7 @@ type Material struct {
 
 func (x *Material) Reset() {
 	*x = Material{}
-	mi := &file_control_v1_control_proto_msgTypes[33]
+	mi := &file_control_v1_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +3073,7 @@ func (x *Material) String() string {
 func (*Material) ProtoMessage() {}
 
 func (x *Material) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[33]
+	mi := &file_control_v1_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +3086,7 @@ func (x *Material) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Material.ProtoReflect.Descriptor instead.
 func (*Material) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{33}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Material) GetToken() string {
@@ -2423,7 +3119,7 @@ type FindEndedResponse struct {
 
 func (x *FindEndedResponse) Reset() {
 	*x = FindEndedResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[34]
+	mi := &file_control_v1_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +3131,7 @@ func (x *FindEndedResponse) String() string {
 func (*FindEndedResponse) ProtoMessage() {}
 
 func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[34]
+	mi := &file_control_v1_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +3144,7 @@ func (x *FindEndedResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindEndedResponse.ProtoReflect.Descriptor instead.
 func (*FindEndedResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{34}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *FindEndedResponse) GetEnded() []*EndedMaterial {
@@ -2468,7 +3164,7 @@ type EndedMaterial struct {
 
 func (x *EndedMaterial) Reset() {
 	*x = EndedMaterial{}
-	mi := &file_control_v1_control_proto_msgTypes[35]
+	mi := &file_control_v1_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2480,7 +3176,7 @@ func (x *EndedMaterial) String() string {
 func (*EndedMaterial) ProtoMessage() {}
 
 func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[35]
+	mi := &file_control_v1_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2493,7 +3189,7 @@ func (x *EndedMaterial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndedMaterial.ProtoReflect.Descriptor instead.
 func (*EndedMaterial) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{35}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *EndedMaterial) GetIndex() uint32 {
@@ -2520,7 +3216,7 @@ type ResolveUploadRequest struct {
 
 func (x *ResolveUploadRequest) Reset() {
 	*x = ResolveUploadRequest{}
-	mi := &file_control_v1_control_proto_msgTypes[36]
+	mi := &file_control_v1_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +3228,7 @@ func (x *ResolveUploadRequest) String() string {
 func (*ResolveUploadRequest) ProtoMessage() {}
 
 func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[36]
+	mi := &file_control_v1_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +3241,7 @@ func (x *ResolveUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadRequest.ProtoReflect.Descriptor instead.
 func (*ResolveUploadRequest) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{36}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ResolveUploadRequest) GetUpload() string {
@@ -2576,7 +3272,7 @@ type ResolveUploadResponse struct {
 
 func (x *ResolveUploadResponse) Reset() {
 	*x = ResolveUploadResponse{}
-	mi := &file_control_v1_control_proto_msgTypes[37]
+	mi := &file_control_v1_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +3284,7 @@ func (x *ResolveUploadResponse) String() string {
 func (*ResolveUploadResponse) ProtoMessage() {}
 
 func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_control_v1_control_proto_msgTypes[37]
+	mi := &file_control_v1_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +3297,7 @@ func (x *ResolveUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveUploadResponse.ProtoReflect.Descriptor instead.
 func (*ResolveUploadResponse) Descriptor() ([]byte, []int) {
-	return file_control_v1_control_proto_rawDescGZIP(), []int{37}
+	return file_control_v1_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ResolveUploadResponse) GetUpload() string {
@@ -2650,7 +3346,7 @@ var File_control_v1_control_proto protoreflect.FileDescriptor
 
 const file_control_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xab\x03\n" +
+	"\x18control/v1/control.proto\x12\x10space.control.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14route/v1/route.proto\x1a\x18sandbox/v1/sandbox.proto\x1a\x18session/v1/session.proto\"\xeb\x03\n" +
 	"\x12SynchronizeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12A\n" +
@@ -2661,7 +3357,27 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x05facts\x18\x05 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x124\n" +
 	"\bmax_hang\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\amaxHang\x12?\n" +
 	"\fsession_ends\x18\a \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\x128\n" +
-	"\auploads\x18\b \x03(\v2\x1e.space.control.v1.UploadReportR\auploads\"<\n" +
+	"\auploads\x18\b \x03(\v2\x1e.space.control.v1.UploadReportR\auploads\x12>\n" +
+	"\tsnapshots\x18\t \x03(\v2 .space.control.v1.SnapshotReportR\tsnapshots\"\xf0\x03\n" +
+	"\x0eSnapshotReport\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
+	"\x05error\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x05error\x12+\n" +
+	"\x05route\x18\x04 \x01(\v2\x15.space.route.v1.RouteR\x05route\x122\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1e.space.control.v1.SnapshotKindR\x04kind\x12\x1a\n" +
+	"\btemplate\x18\x06 \x01(\tR\btemplate\x12-\n" +
+	"\x05shape\x18\a \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x12*\n" +
+	"\x02at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12/\n" +
+	"\x05pause\x18\t \x01(\v2\x19.google.protobuf.DurationR\x05pause\x12\x14\n" +
+	"\x05bytes\x18\n" +
+	" \x01(\x04R\x05bytes\x12\x16\n" +
+	"\x06digest\x18\v \x01(\tR\x06digest\x12\x16\n" +
+	"\x06parent\x18\f \x01(\tR\x06parent\x120\n" +
+	"\x06origin\x18\r \x01(\v2\x18.space.control.v1.OriginR\x06origin\"L\n" +
+	"\x06Origin\x12\x16\n" +
+	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
+	"\x03cpu\x18\x03 \x01(\tR\x03cpu\"<\n" +
 	"\fUploadReport\x12\x16\n" +
 	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"\xcc\x01\n" +
@@ -2677,13 +3393,19 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\facceleration\x18\x02 \x01(\tR\facceleration\x12\x12\n" +
 	"\x04cpus\x18\x03 \x01(\rR\x04cpus\x12!\n" +
 	"\fmemory_bytes\x18\x04 \x01(\x04R\vmemoryBytes\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xe2\x01\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\xea\x02\n" +
 	"\x0fExecutionReport\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
 	"\x05error\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x05error\x120\n" +
 	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12-\n" +
-	"\x05usage\x18\x05 \x01(\v2\x17.space.sandbox.v1.UsageR\x05usage\"\xd8\x02\n" +
+	"\x05usage\x18\x05 \x01(\v2\x17.space.sandbox.v1.UsageR\x05usage\x12\x1a\n" +
+	"\bsnapshot\x18\x06 \x01(\tR\bsnapshot\x129\n" +
+	"\bsessions\x18\a \x03(\v2\x1d.space.control.v1.SessionCopyR\bsessions\x12/\n" +
+	"\arefusal\x18\b \x01(\v2\x15.space.route.v1.ErrorR\arefusal\"7\n" +
+	"\vSessionCopy\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x0e\n" +
+	"\x02of\x18\x02 \x01(\tR\x02of\"\xd8\x02\n" +
 	"\x0eTemplateReport\x12\x1a\n" +
 	"\btemplate\x18\x01 \x01(\tR\btemplate\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
@@ -2719,24 +3441,46 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x15session_ends_received\x18\x04 \x03(\tR\x13sessionEndsReceived\x1a?\n" +
 	"\x11LogsReceivedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x8a\x04\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x8e\a\n" +
 	"\x05Order\x12N\n" +
 	"\x10ensure_execution\x18\x01 \x01(\v2!.space.control.v1.EnsureExecutionH\x00R\x0fensureExecution\x12N\n" +
 	"\x10remove_execution\x18\x02 \x01(\v2!.space.control.v1.RemoveExecutionH\x00R\x0fremoveExecution\x12K\n" +
 	"\x0fensure_template\x18\x03 \x01(\v2 .space.control.v1.EnsureTemplateH\x00R\x0eensureTemplate\x12H\n" +
 	"\x0estop_execution\x18\x04 \x01(\v2\x1f.space.control.v1.StopExecutionH\x00R\rstopExecution\x12K\n" +
 	"\x0fremove_template\x18\x05 \x01(\v2 .space.control.v1.RemoveTemplateH\x00R\x0eremoveTemplate\x12E\n" +
-	"\rremove_upload\x18\a \x01(\v2\x1e.space.control.v1.RemoveUploadH\x00R\fremoveUpload\x12-\n" +
+	"\rremove_upload\x18\a \x01(\v2\x1e.space.control.v1.RemoveUploadH\x00R\fremoveUpload\x12K\n" +
+	"\x0fpause_execution\x18\b \x01(\v2 .space.control.v1.PauseExecutionH\x00R\x0epauseExecution\x12N\n" +
+	"\x10resume_execution\x18\t \x01(\v2!.space.control.v1.ResumeExecutionH\x00R\x0fresumeExecution\x12Q\n" +
+	"\x11suspend_execution\x18\n" +
+	" \x01(\v2\".space.control.v1.SuspendExecutionH\x00R\x10suspendExecution\x12E\n" +
+	"\rtake_snapshot\x18\v \x01(\v2\x1e.space.control.v1.TakeSnapshotH\x00R\ftakeSnapshot\x12K\n" +
+	"\x0fremove_snapshot\x18\f \x01(\v2 .space.control.v1.RemoveSnapshotH\x00R\x0eremoveSnapshot\x12-\n" +
 	"\x05cause\x18\x06 \x01(\v2\x17.space.control.v1.CauseR\x05causeB\a\n" +
 	"\x05order\"C\n" +
 	"\x05Cause\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\tR\arequest\x12 \n" +
-	"\vtraceparent\x18\x02 \x01(\tR\vtraceparent\"\xa2\x01\n" +
+	"\vtraceparent\x18\x02 \x01(\tR\vtraceparent\"\xfb\x01\n" +
 	"\x0fEnsureExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
 	"\btemplate\x18\x02 \x01(\tR\btemplate\x12-\n" +
 	"\x05shape\x18\x03 \x01(\v2\x17.space.control.v1.ShapeR\x05shape\x12\x17\n" +
-	"\adisk_of\x18\x04 \x01(\tR\x06diskOf\"m\n" +
+	"\adisk_of\x18\x04 \x01(\tR\x06diskOf\x12\x1a\n" +
+	"\bsnapshot\x18\x05 \x01(\tR\bsnapshot\x12'\n" +
+	"\x0fsnapshot_digest\x18\x06 \x01(\tR\x0esnapshotDigest\x12\x12\n" +
+	"\x04cold\x18\a \x01(\bR\x04cold\"=\n" +
+	"\x0ePauseExecution\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\">\n" +
+	"\x0fResumeExecution\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\"[\n" +
+	"\x10SuspendExecution\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
+	"\bsnapshot\x18\x02 \x01(\tR\bsnapshot\"\x8b\x01\n" +
+	"\fTakeSnapshot\x12+\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
+	"\bsnapshot\x18\x02 \x01(\tR\bsnapshot\x122\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x1e.space.control.v1.SnapshotKindR\x04kind\",\n" +
+	"\x0eRemoveSnapshot\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\"m\n" +
 	"\rStopExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12/\n" +
 	"\x05grace\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05grace\">\n" +
@@ -2838,7 +3582,11 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x06sha256\x18\x03 \x01(\tR\x06sha256\x12\x1b\n" +
 	"\tmax_bytes\x18\x04 \x01(\x04R\bmaxBytes\x12\x18\n" +
 	"\aproject\x18\x05 \x01(\tR\aproject\x12#\n" +
-	"\rproject_bytes\x18\x06 \x01(\x04R\fprojectBytes2\xda\x01\n" +
+	"\rproject_bytes\x18\x06 \x01(\x04R\fprojectBytes*]\n" +
+	"\fSnapshotKind\x12\x1d\n" +
+	"\x19SNAPSHOT_KIND_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SNAPSHOT_KIND_DISK\x10\x01\x12\x16\n" +
+	"\x12SNAPSHOT_KIND_FULL\x10\x022\xda\x01\n" +
 	"\x0eControlService\x12Z\n" +
 	"\vSynchronize\x12$.space.control.v1.SynchronizeRequest\x1a%.space.control.v1.SynchronizeResponse\x12l\n" +
 	"\x11ResolveAttachment\x12*.space.control.v1.ResolveAttachmentRequest\x1a+.space.control.v1.ResolveAttachmentResponse2\xf6\x03\n" +
@@ -2861,126 +3609,156 @@ func file_control_v1_control_proto_rawDescGZIP() []byte {
 	return file_control_v1_control_proto_rawDescData
 }
 
-var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_control_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_control_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_control_v1_control_proto_goTypes = []any{
-	(*SynchronizeRequest)(nil),        // 0: space.control.v1.SynchronizeRequest
-	(*UploadReport)(nil),              // 1: space.control.v1.UploadReport
-	(*SessionEnd)(nil),                // 2: space.control.v1.SessionEnd
-	(*NodeFacts)(nil),                 // 3: space.control.v1.NodeFacts
-	(*ExecutionReport)(nil),           // 4: space.control.v1.ExecutionReport
-	(*TemplateReport)(nil),            // 5: space.control.v1.TemplateReport
-	(*Defaults)(nil),                  // 6: space.control.v1.Defaults
-	(*LogLine)(nil),                   // 7: space.control.v1.LogLine
-	(*Shape)(nil),                     // 8: space.control.v1.Shape
-	(*SynchronizeResponse)(nil),       // 9: space.control.v1.SynchronizeResponse
-	(*Order)(nil),                     // 10: space.control.v1.Order
-	(*Cause)(nil),                     // 11: space.control.v1.Cause
-	(*EnsureExecution)(nil),           // 12: space.control.v1.EnsureExecution
-	(*StopExecution)(nil),             // 13: space.control.v1.StopExecution
-	(*RemoveExecution)(nil),           // 14: space.control.v1.RemoveExecution
-	(*RemoveTemplate)(nil),            // 15: space.control.v1.RemoveTemplate
-	(*RemoveUpload)(nil),              // 16: space.control.v1.RemoveUpload
-	(*EnsureTemplate)(nil),            // 17: space.control.v1.EnsureTemplate
-	(*RegistryAuth)(nil),              // 18: space.control.v1.RegistryAuth
-	(*Source)(nil),                    // 19: space.control.v1.Source
-	(*Debian)(nil),                    // 20: space.control.v1.Debian
-	(*Step)(nil),                      // 21: space.control.v1.Step
-	(*Copy)(nil),                      // 22: space.control.v1.Copy
-	(*ResolveAttachmentRequest)(nil),  // 23: space.control.v1.ResolveAttachmentRequest
-	(*ResolveAttachmentResponse)(nil), // 24: space.control.v1.ResolveAttachmentResponse
-	(*ResolveSandboxRequest)(nil),     // 25: space.control.v1.ResolveSandboxRequest
-	(*SignedURL)(nil),                 // 26: space.control.v1.SignedURL
-	(*ResolveSandboxResponse)(nil),    // 27: space.control.v1.ResolveSandboxResponse
-	(*CreateSessionRequest)(nil),      // 28: space.control.v1.CreateSessionRequest
-	(*CreateSessionResponse)(nil),     // 29: space.control.v1.CreateSessionResponse
-	(*ResolveSessionRequest)(nil),     // 30: space.control.v1.ResolveSessionRequest
-	(*ResolveSessionResponse)(nil),    // 31: space.control.v1.ResolveSessionResponse
-	(*FindEndedRequest)(nil),          // 32: space.control.v1.FindEndedRequest
-	(*Material)(nil),                  // 33: space.control.v1.Material
-	(*FindEndedResponse)(nil),         // 34: space.control.v1.FindEndedResponse
-	(*EndedMaterial)(nil),             // 35: space.control.v1.EndedMaterial
-	(*ResolveUploadRequest)(nil),      // 36: space.control.v1.ResolveUploadRequest
-	(*ResolveUploadResponse)(nil),     // 37: space.control.v1.ResolveUploadResponse
-	nil,                               // 38: space.control.v1.Defaults.EnvEntry
-	nil,                               // 39: space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	(*durationpb.Duration)(nil),       // 40: google.protobuf.Duration
-	(*v1.Exit)(nil),                   // 41: space.session.v1.Exit
-	(*v11.Error)(nil),                 // 42: space.route.v1.Error
-	(*timestamppb.Timestamp)(nil),     // 43: google.protobuf.Timestamp
-	(*v11.Route)(nil),                 // 44: space.route.v1.Route
-	(*v12.Usage)(nil),                 // 45: space.sandbox.v1.Usage
-	(*v1.Spec)(nil),                   // 46: space.session.v1.Spec
+	(SnapshotKind)(0),                 // 0: space.control.v1.SnapshotKind
+	(*SynchronizeRequest)(nil),        // 1: space.control.v1.SynchronizeRequest
+	(*SnapshotReport)(nil),            // 2: space.control.v1.SnapshotReport
+	(*Origin)(nil),                    // 3: space.control.v1.Origin
+	(*UploadReport)(nil),              // 4: space.control.v1.UploadReport
+	(*SessionEnd)(nil),                // 5: space.control.v1.SessionEnd
+	(*NodeFacts)(nil),                 // 6: space.control.v1.NodeFacts
+	(*ExecutionReport)(nil),           // 7: space.control.v1.ExecutionReport
+	(*SessionCopy)(nil),               // 8: space.control.v1.SessionCopy
+	(*TemplateReport)(nil),            // 9: space.control.v1.TemplateReport
+	(*Defaults)(nil),                  // 10: space.control.v1.Defaults
+	(*LogLine)(nil),                   // 11: space.control.v1.LogLine
+	(*Shape)(nil),                     // 12: space.control.v1.Shape
+	(*SynchronizeResponse)(nil),       // 13: space.control.v1.SynchronizeResponse
+	(*Order)(nil),                     // 14: space.control.v1.Order
+	(*Cause)(nil),                     // 15: space.control.v1.Cause
+	(*EnsureExecution)(nil),           // 16: space.control.v1.EnsureExecution
+	(*PauseExecution)(nil),            // 17: space.control.v1.PauseExecution
+	(*ResumeExecution)(nil),           // 18: space.control.v1.ResumeExecution
+	(*SuspendExecution)(nil),          // 19: space.control.v1.SuspendExecution
+	(*TakeSnapshot)(nil),              // 20: space.control.v1.TakeSnapshot
+	(*RemoveSnapshot)(nil),            // 21: space.control.v1.RemoveSnapshot
+	(*StopExecution)(nil),             // 22: space.control.v1.StopExecution
+	(*RemoveExecution)(nil),           // 23: space.control.v1.RemoveExecution
+	(*RemoveTemplate)(nil),            // 24: space.control.v1.RemoveTemplate
+	(*RemoveUpload)(nil),              // 25: space.control.v1.RemoveUpload
+	(*EnsureTemplate)(nil),            // 26: space.control.v1.EnsureTemplate
+	(*RegistryAuth)(nil),              // 27: space.control.v1.RegistryAuth
+	(*Source)(nil),                    // 28: space.control.v1.Source
+	(*Debian)(nil),                    // 29: space.control.v1.Debian
+	(*Step)(nil),                      // 30: space.control.v1.Step
+	(*Copy)(nil),                      // 31: space.control.v1.Copy
+	(*ResolveAttachmentRequest)(nil),  // 32: space.control.v1.ResolveAttachmentRequest
+	(*ResolveAttachmentResponse)(nil), // 33: space.control.v1.ResolveAttachmentResponse
+	(*ResolveSandboxRequest)(nil),     // 34: space.control.v1.ResolveSandboxRequest
+	(*SignedURL)(nil),                 // 35: space.control.v1.SignedURL
+	(*ResolveSandboxResponse)(nil),    // 36: space.control.v1.ResolveSandboxResponse
+	(*CreateSessionRequest)(nil),      // 37: space.control.v1.CreateSessionRequest
+	(*CreateSessionResponse)(nil),     // 38: space.control.v1.CreateSessionResponse
+	(*ResolveSessionRequest)(nil),     // 39: space.control.v1.ResolveSessionRequest
+	(*ResolveSessionResponse)(nil),    // 40: space.control.v1.ResolveSessionResponse
+	(*FindEndedRequest)(nil),          // 41: space.control.v1.FindEndedRequest
+	(*Material)(nil),                  // 42: space.control.v1.Material
+	(*FindEndedResponse)(nil),         // 43: space.control.v1.FindEndedResponse
+	(*EndedMaterial)(nil),             // 44: space.control.v1.EndedMaterial
+	(*ResolveUploadRequest)(nil),      // 45: space.control.v1.ResolveUploadRequest
+	(*ResolveUploadResponse)(nil),     // 46: space.control.v1.ResolveUploadResponse
+	nil,                               // 47: space.control.v1.Defaults.EnvEntry
+	nil,                               // 48: space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	(*durationpb.Duration)(nil),       // 49: google.protobuf.Duration
+	(*v1.Error)(nil),                  // 50: space.route.v1.Error
+	(*v1.Route)(nil),                  // 51: space.route.v1.Route
+	(*timestamppb.Timestamp)(nil),     // 52: google.protobuf.Timestamp
+	(*v11.Exit)(nil),                  // 53: space.session.v1.Exit
+	(*v12.Usage)(nil),                 // 54: space.sandbox.v1.Usage
+	(*v11.Spec)(nil),                  // 55: space.session.v1.Spec
 }
 var file_control_v1_control_proto_depIdxs = []int32{
-	4,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
-	5,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
-	3,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
-	40, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
-	2,  // 4: space.control.v1.SynchronizeRequest.session_ends:type_name -> space.control.v1.SessionEnd
-	1,  // 5: space.control.v1.SynchronizeRequest.uploads:type_name -> space.control.v1.UploadReport
-	41, // 6: space.control.v1.SessionEnd.exit:type_name -> space.session.v1.Exit
-	42, // 7: space.control.v1.SessionEnd.lost:type_name -> space.route.v1.Error
-	43, // 8: space.control.v1.SessionEnd.at:type_name -> google.protobuf.Timestamp
-	44, // 9: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
-	42, // 10: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
-	43, // 11: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
-	45, // 12: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
-	42, // 13: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
-	8,  // 14: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
-	6,  // 15: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
-	7,  // 16: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	38, // 17: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	43, // 18: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
-	10, // 19: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	40, // 20: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	39, // 21: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	12, // 22: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
-	14, // 23: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
-	17, // 24: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
-	13, // 25: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
-	15, // 26: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
-	16, // 27: space.control.v1.Order.remove_upload:type_name -> space.control.v1.RemoveUpload
-	11, // 28: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
-	44, // 29: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
-	8,  // 30: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	44, // 31: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	40, // 32: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
-	44, // 33: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	8,  // 34: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	19, // 35: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
-	21, // 36: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
-	6,  // 37: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
-	18, // 38: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
-	20, // 39: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
-	22, // 40: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
-	6,  // 41: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	44, // 42: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	46, // 43: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	26, // 44: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	44, // 45: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	44, // 46: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	33, // 47: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
-	26, // 48: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
-	35, // 49: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
-	0,  // 50: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	23, // 51: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	25, // 52: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	28, // 53: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	30, // 54: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	36, // 55: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	32, // 56: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
-	9,  // 57: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	24, // 58: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	27, // 59: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	29, // 60: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	31, // 61: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	37, // 62: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	34, // 63: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
-	57, // [57:64] is the sub-list for method output_type
-	50, // [50:57] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	7,  // 0: space.control.v1.SynchronizeRequest.executions:type_name -> space.control.v1.ExecutionReport
+	9,  // 1: space.control.v1.SynchronizeRequest.templates:type_name -> space.control.v1.TemplateReport
+	6,  // 2: space.control.v1.SynchronizeRequest.facts:type_name -> space.control.v1.NodeFacts
+	49, // 3: space.control.v1.SynchronizeRequest.max_hang:type_name -> google.protobuf.Duration
+	5,  // 4: space.control.v1.SynchronizeRequest.session_ends:type_name -> space.control.v1.SessionEnd
+	4,  // 5: space.control.v1.SynchronizeRequest.uploads:type_name -> space.control.v1.UploadReport
+	2,  // 6: space.control.v1.SynchronizeRequest.snapshots:type_name -> space.control.v1.SnapshotReport
+	50, // 7: space.control.v1.SnapshotReport.error:type_name -> space.route.v1.Error
+	51, // 8: space.control.v1.SnapshotReport.route:type_name -> space.route.v1.Route
+	0,  // 9: space.control.v1.SnapshotReport.kind:type_name -> space.control.v1.SnapshotKind
+	12, // 10: space.control.v1.SnapshotReport.shape:type_name -> space.control.v1.Shape
+	52, // 11: space.control.v1.SnapshotReport.at:type_name -> google.protobuf.Timestamp
+	49, // 12: space.control.v1.SnapshotReport.pause:type_name -> google.protobuf.Duration
+	3,  // 13: space.control.v1.SnapshotReport.origin:type_name -> space.control.v1.Origin
+	53, // 14: space.control.v1.SessionEnd.exit:type_name -> space.session.v1.Exit
+	50, // 15: space.control.v1.SessionEnd.lost:type_name -> space.route.v1.Error
+	52, // 16: space.control.v1.SessionEnd.at:type_name -> google.protobuf.Timestamp
+	51, // 17: space.control.v1.ExecutionReport.route:type_name -> space.route.v1.Route
+	50, // 18: space.control.v1.ExecutionReport.error:type_name -> space.route.v1.Error
+	52, // 19: space.control.v1.ExecutionReport.since:type_name -> google.protobuf.Timestamp
+	54, // 20: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
+	8,  // 21: space.control.v1.ExecutionReport.sessions:type_name -> space.control.v1.SessionCopy
+	50, // 22: space.control.v1.ExecutionReport.refusal:type_name -> space.route.v1.Error
+	50, // 23: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	12, // 24: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
+	10, // 25: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
+	11, // 26: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
+	47, // 27: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	52, // 28: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	14, // 29: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
+	49, // 30: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	48, // 31: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	16, // 32: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
+	23, // 33: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
+	26, // 34: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
+	22, // 35: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
+	24, // 36: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
+	25, // 37: space.control.v1.Order.remove_upload:type_name -> space.control.v1.RemoveUpload
+	17, // 38: space.control.v1.Order.pause_execution:type_name -> space.control.v1.PauseExecution
+	18, // 39: space.control.v1.Order.resume_execution:type_name -> space.control.v1.ResumeExecution
+	19, // 40: space.control.v1.Order.suspend_execution:type_name -> space.control.v1.SuspendExecution
+	20, // 41: space.control.v1.Order.take_snapshot:type_name -> space.control.v1.TakeSnapshot
+	21, // 42: space.control.v1.Order.remove_snapshot:type_name -> space.control.v1.RemoveSnapshot
+	15, // 43: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
+	51, // 44: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	12, // 45: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
+	51, // 46: space.control.v1.PauseExecution.route:type_name -> space.route.v1.Route
+	51, // 47: space.control.v1.ResumeExecution.route:type_name -> space.route.v1.Route
+	51, // 48: space.control.v1.SuspendExecution.route:type_name -> space.route.v1.Route
+	51, // 49: space.control.v1.TakeSnapshot.route:type_name -> space.route.v1.Route
+	0,  // 50: space.control.v1.TakeSnapshot.kind:type_name -> space.control.v1.SnapshotKind
+	51, // 51: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	49, // 52: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
+	51, // 53: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	12, // 54: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	28, // 55: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	30, // 56: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	10, // 57: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	27, // 58: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
+	29, // 59: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	31, // 60: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	10, // 61: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	51, // 62: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	55, // 63: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	35, // 64: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	51, // 65: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	51, // 66: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	42, // 67: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
+	35, // 68: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
+	44, // 69: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
+	1,  // 70: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	32, // 71: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	34, // 72: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	37, // 73: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	39, // 74: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	45, // 75: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	41, // 76: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
+	13, // 77: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	33, // 78: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	36, // 79: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	38, // 80: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	40, // 81: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	46, // 82: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	43, // 83: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
+	77, // [77:84] is the sub-list for method output_type
+	70, // [70:77] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
@@ -2988,22 +3766,27 @@ func file_control_v1_control_proto_init() {
 	if File_control_v1_control_proto != nil {
 		return
 	}
-	file_control_v1_control_proto_msgTypes[10].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[13].OneofWrappers = []any{
 		(*Order_EnsureExecution)(nil),
 		(*Order_RemoveExecution)(nil),
 		(*Order_EnsureTemplate)(nil),
 		(*Order_StopExecution)(nil),
 		(*Order_RemoveTemplate)(nil),
 		(*Order_RemoveUpload)(nil),
+		(*Order_PauseExecution)(nil),
+		(*Order_ResumeExecution)(nil),
+		(*Order_SuspendExecution)(nil),
+		(*Order_TakeSnapshot)(nil),
+		(*Order_RemoveSnapshot)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[19].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[27].OneofWrappers = []any{
 		(*Source_Debian)(nil),
 		(*Source_Image)(nil),
 		(*Source_Archive)(nil),
 		(*Source_Rootfs)(nil),
 		(*Source_Template)(nil),
 	}
-	file_control_v1_control_proto_msgTypes[21].OneofWrappers = []any{
+	file_control_v1_control_proto_msgTypes[29].OneofWrappers = []any{
 		(*Step_Run)(nil),
 		(*Step_Copy)(nil),
 		(*Step_Set)(nil),
@@ -3013,13 +3796,14 @@ func file_control_v1_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_control_v1_control_proto_rawDesc), len(file_control_v1_control_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   40,
+			NumEnums:      1,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
 		GoTypes:           file_control_v1_control_proto_goTypes,
 		DependencyIndexes: file_control_v1_control_proto_depIdxs,
+		EnumInfos:         file_control_v1_control_proto_enumTypes,
 		MessageInfos:      file_control_v1_control_proto_msgTypes,
 	}.Build()
 	File_control_v1_control_proto = out.File

@@ -281,6 +281,406 @@ func (*StopExecutionResponse) Descriptor() ([]byte, []int) {
 	return file_host_v1_host_proto_rawDescGZIP(), []int{5}
 }
 
+type PauseExecutionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.PauseExecution     `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseExecutionRequest) Reset() {
+	*x = PauseExecutionRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseExecutionRequest) ProtoMessage() {}
+
+func (x *PauseExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseExecutionRequest.ProtoReflect.Descriptor instead.
+func (*PauseExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PauseExecutionRequest) GetOrder() *v1.PauseExecution {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type PauseExecutionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PauseExecutionResponse) Reset() {
+	*x = PauseExecutionResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PauseExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PauseExecutionResponse) ProtoMessage() {}
+
+func (x *PauseExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PauseExecutionResponse.ProtoReflect.Descriptor instead.
+func (*PauseExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{7}
+}
+
+type ResumeExecutionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.ResumeExecution    `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeExecutionRequest) Reset() {
+	*x = ResumeExecutionRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeExecutionRequest) ProtoMessage() {}
+
+func (x *ResumeExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeExecutionRequest.ProtoReflect.Descriptor instead.
+func (*ResumeExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ResumeExecutionRequest) GetOrder() *v1.ResumeExecution {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type ResumeExecutionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResumeExecutionResponse) Reset() {
+	*x = ResumeExecutionResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumeExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumeExecutionResponse) ProtoMessage() {}
+
+func (x *ResumeExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumeExecutionResponse.ProtoReflect.Descriptor instead.
+func (*ResumeExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{9}
+}
+
+type SuspendExecutionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.SuspendExecution   `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendExecutionRequest) Reset() {
+	*x = SuspendExecutionRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendExecutionRequest) ProtoMessage() {}
+
+func (x *SuspendExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendExecutionRequest.ProtoReflect.Descriptor instead.
+func (*SuspendExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SuspendExecutionRequest) GetOrder() *v1.SuspendExecution {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type SuspendExecutionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspendExecutionResponse) Reset() {
+	*x = SuspendExecutionResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspendExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspendExecutionResponse) ProtoMessage() {}
+
+func (x *SuspendExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspendExecutionResponse.ProtoReflect.Descriptor instead.
+func (*SuspendExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{11}
+}
+
+type TakeSnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.TakeSnapshot       `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeSnapshotRequest) Reset() {
+	*x = TakeSnapshotRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeSnapshotRequest) ProtoMessage() {}
+
+func (x *TakeSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*TakeSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TakeSnapshotRequest) GetOrder() *v1.TakeSnapshot {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type TakeSnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TakeSnapshotResponse) Reset() {
+	*x = TakeSnapshotResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TakeSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TakeSnapshotResponse) ProtoMessage() {}
+
+func (x *TakeSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TakeSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*TakeSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{13}
+}
+
+type RemoveSnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *v1.RemoveSnapshot     `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSnapshotRequest) Reset() {
+	*x = RemoveSnapshotRequest{}
+	mi := &file_host_v1_host_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSnapshotRequest) ProtoMessage() {}
+
+func (x *RemoveSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*RemoveSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RemoveSnapshotRequest) GetOrder() *v1.RemoveSnapshot {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type RemoveSnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSnapshotResponse) Reset() {
+	*x = RemoveSnapshotResponse{}
+	mi := &file_host_v1_host_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSnapshotResponse) ProtoMessage() {}
+
+func (x *RemoveSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_host_v1_host_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*RemoveSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_host_v1_host_proto_rawDescGZIP(), []int{15}
+}
+
 type EnsureTemplateRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *v1.EnsureTemplate     `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -290,7 +690,7 @@ type EnsureTemplateRequest struct {
 
 func (x *EnsureTemplateRequest) Reset() {
 	*x = EnsureTemplateRequest{}
-	mi := &file_host_v1_host_proto_msgTypes[6]
+	mi := &file_host_v1_host_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +702,7 @@ func (x *EnsureTemplateRequest) String() string {
 func (*EnsureTemplateRequest) ProtoMessage() {}
 
 func (x *EnsureTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[6]
+	mi := &file_host_v1_host_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +715,7 @@ func (x *EnsureTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplateRequest.ProtoReflect.Descriptor instead.
 func (*EnsureTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{6}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EnsureTemplateRequest) GetOrder() *v1.EnsureTemplate {
@@ -333,7 +733,7 @@ type EnsureTemplateResponse struct {
 
 func (x *EnsureTemplateResponse) Reset() {
 	*x = EnsureTemplateResponse{}
-	mi := &file_host_v1_host_proto_msgTypes[7]
+	mi := &file_host_v1_host_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +745,7 @@ func (x *EnsureTemplateResponse) String() string {
 func (*EnsureTemplateResponse) ProtoMessage() {}
 
 func (x *EnsureTemplateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[7]
+	mi := &file_host_v1_host_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +758,7 @@ func (x *EnsureTemplateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureTemplateResponse.ProtoReflect.Descriptor instead.
 func (*EnsureTemplateResponse) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{7}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{17}
 }
 
 type RemoveTemplateRequest struct {
@@ -370,7 +770,7 @@ type RemoveTemplateRequest struct {
 
 func (x *RemoveTemplateRequest) Reset() {
 	*x = RemoveTemplateRequest{}
-	mi := &file_host_v1_host_proto_msgTypes[8]
+	mi := &file_host_v1_host_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -382,7 +782,7 @@ func (x *RemoveTemplateRequest) String() string {
 func (*RemoveTemplateRequest) ProtoMessage() {}
 
 func (x *RemoveTemplateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[8]
+	mi := &file_host_v1_host_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -395,7 +795,7 @@ func (x *RemoveTemplateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTemplateRequest.ProtoReflect.Descriptor instead.
 func (*RemoveTemplateRequest) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{8}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RemoveTemplateRequest) GetOrder() *v1.RemoveTemplate {
@@ -413,7 +813,7 @@ type RemoveTemplateResponse struct {
 
 func (x *RemoveTemplateResponse) Reset() {
 	*x = RemoveTemplateResponse{}
-	mi := &file_host_v1_host_proto_msgTypes[9]
+	mi := &file_host_v1_host_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +825,7 @@ func (x *RemoveTemplateResponse) String() string {
 func (*RemoveTemplateResponse) ProtoMessage() {}
 
 func (x *RemoveTemplateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[9]
+	mi := &file_host_v1_host_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +838,7 @@ func (x *RemoveTemplateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveTemplateResponse.ProtoReflect.Descriptor instead.
 func (*RemoveTemplateResponse) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{9}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{19}
 }
 
 type AcknowledgeRequest struct {
@@ -452,7 +852,7 @@ type AcknowledgeRequest struct {
 
 func (x *AcknowledgeRequest) Reset() {
 	*x = AcknowledgeRequest{}
-	mi := &file_host_v1_host_proto_msgTypes[10]
+	mi := &file_host_v1_host_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +864,7 @@ func (x *AcknowledgeRequest) String() string {
 func (*AcknowledgeRequest) ProtoMessage() {}
 
 func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[10]
+	mi := &file_host_v1_host_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +877,7 @@ func (x *AcknowledgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeRequest.ProtoReflect.Descriptor instead.
 func (*AcknowledgeRequest) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{10}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AcknowledgeRequest) GetLogLines() map[string]uint64 {
@@ -509,7 +909,7 @@ type AcknowledgeResponse struct {
 
 func (x *AcknowledgeResponse) Reset() {
 	*x = AcknowledgeResponse{}
-	mi := &file_host_v1_host_proto_msgTypes[11]
+	mi := &file_host_v1_host_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -521,7 +921,7 @@ func (x *AcknowledgeResponse) String() string {
 func (*AcknowledgeResponse) ProtoMessage() {}
 
 func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[11]
+	mi := &file_host_v1_host_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -534,7 +934,7 @@ func (x *AcknowledgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcknowledgeResponse.ProtoReflect.Descriptor instead.
 func (*AcknowledgeResponse) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{11}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{21}
 }
 
 type WatchRequest struct {
@@ -546,7 +946,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_host_v1_host_proto_msgTypes[12]
+	mi := &file_host_v1_host_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +958,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[12]
+	mi := &file_host_v1_host_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +971,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{12}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchRequest) GetLife() uint64 {
@@ -588,13 +988,14 @@ type WatchResponse struct {
 	Facts         *v1.NodeFacts          `protobuf:"bytes,3,opt,name=facts,proto3" json:"facts,omitempty"`
 	SessionEnds   []*v1.SessionEnd       `protobuf:"bytes,4,rep,name=session_ends,json=sessionEnds,proto3" json:"session_ends,omitempty"` // as in SynchronizeRequest
 	Uploads       []*v1.UploadReport     `protobuf:"bytes,5,rep,name=uploads,proto3" json:"uploads,omitempty"`                            // in the order of their ids
+	Snapshots     []*v1.SnapshotReport   `protobuf:"bytes,6,rep,name=snapshots,proto3" json:"snapshots,omitempty"`                        // all of them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_host_v1_host_proto_msgTypes[13]
+	mi := &file_host_v1_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -606,7 +1007,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_host_v1_host_proto_msgTypes[13]
+	mi := &file_host_v1_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -619,7 +1020,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_host_v1_host_proto_rawDescGZIP(), []int{13}
+	return file_host_v1_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchResponse) GetExecutions() []*v1.ExecutionReport {
@@ -657,6 +1058,13 @@ func (x *WatchResponse) GetUploads() []*v1.UploadReport {
 	return nil
 }
 
+func (x *WatchResponse) GetSnapshots() []*v1.SnapshotReport {
+	if x != nil {
+		return x.Snapshots
+	}
+	return nil
+}
+
 var File_host_v1_host_proto protoreflect.FileDescriptor
 
 const file_host_v1_host_proto_rawDesc = "" +
@@ -673,6 +1081,21 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\x14StopExecutionRequest\x125\n" +
 	"\x05order\x18\x01 \x01(\v2\x1f.space.control.v1.StopExecutionR\x05order\"\x17\n" +
 	"\x15StopExecutionResponse\"O\n" +
+	"\x15PauseExecutionRequest\x126\n" +
+	"\x05order\x18\x01 \x01(\v2 .space.control.v1.PauseExecutionR\x05order\"\x18\n" +
+	"\x16PauseExecutionResponse\"Q\n" +
+	"\x16ResumeExecutionRequest\x127\n" +
+	"\x05order\x18\x01 \x01(\v2!.space.control.v1.ResumeExecutionR\x05order\"\x19\n" +
+	"\x17ResumeExecutionResponse\"S\n" +
+	"\x17SuspendExecutionRequest\x128\n" +
+	"\x05order\x18\x01 \x01(\v2\".space.control.v1.SuspendExecutionR\x05order\"\x1a\n" +
+	"\x18SuspendExecutionResponse\"K\n" +
+	"\x13TakeSnapshotRequest\x124\n" +
+	"\x05order\x18\x01 \x01(\v2\x1e.space.control.v1.TakeSnapshotR\x05order\"\x16\n" +
+	"\x14TakeSnapshotResponse\"O\n" +
+	"\x15RemoveSnapshotRequest\x126\n" +
+	"\x05order\x18\x01 \x01(\v2 .space.control.v1.RemoveSnapshotR\x05order\"\x18\n" +
+	"\x16RemoveSnapshotResponse\"O\n" +
 	"\x15EnsureTemplateRequest\x126\n" +
 	"\x05order\x18\x01 \x01(\v2 .space.control.v1.EnsureTemplateR\x05order\"\x18\n" +
 	"\x16EnsureTemplateResponse\"O\n" +
@@ -688,7 +1111,7 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x15\n" +
 	"\x13AcknowledgeResponse\"\"\n" +
 	"\fWatchRequest\x12\x12\n" +
-	"\x04life\x18\x01 \x01(\x04R\x04life\"\xc0\x02\n" +
+	"\x04life\x18\x01 \x01(\x04R\x04life\"\x80\x03\n" +
 	"\rWatchResponse\x12A\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2!.space.control.v1.ExecutionReportR\n" +
@@ -696,12 +1119,18 @@ const file_host_v1_host_proto_rawDesc = "" +
 	"\ttemplates\x18\x02 \x03(\v2 .space.control.v1.TemplateReportR\ttemplates\x121\n" +
 	"\x05facts\x18\x03 \x01(\v2\x1b.space.control.v1.NodeFactsR\x05facts\x12?\n" +
 	"\fsession_ends\x18\x04 \x03(\v2\x1c.space.control.v1.SessionEndR\vsessionEnds\x128\n" +
-	"\auploads\x18\x05 \x03(\v2\x1e.space.control.v1.UploadReportR\auploads2\x87\x05\n" +
+	"\auploads\x18\x05 \x03(\v2\x1e.space.control.v1.UploadReportR\auploads\x12>\n" +
+	"\tsnapshots\x18\x06 \x03(\v2 .space.control.v1.SnapshotReportR\tsnapshots2\xe5\b\n" +
 	"\vHostService\x12`\n" +
 	"\x0fEnsureExecution\x12%.space.host.v1.EnsureExecutionRequest\x1a&.space.host.v1.EnsureExecutionResponse\x12`\n" +
 	"\x0fRemoveExecution\x12%.space.host.v1.RemoveExecutionRequest\x1a&.space.host.v1.RemoveExecutionResponse\x12]\n" +
 	"\x0eEnsureTemplate\x12$.space.host.v1.EnsureTemplateRequest\x1a%.space.host.v1.EnsureTemplateResponse\x12Z\n" +
 	"\rStopExecution\x12#.space.host.v1.StopExecutionRequest\x1a$.space.host.v1.StopExecutionResponse\x12]\n" +
+	"\x0ePauseExecution\x12$.space.host.v1.PauseExecutionRequest\x1a%.space.host.v1.PauseExecutionResponse\x12`\n" +
+	"\x0fResumeExecution\x12%.space.host.v1.ResumeExecutionRequest\x1a&.space.host.v1.ResumeExecutionResponse\x12c\n" +
+	"\x10SuspendExecution\x12&.space.host.v1.SuspendExecutionRequest\x1a'.space.host.v1.SuspendExecutionResponse\x12W\n" +
+	"\fTakeSnapshot\x12\".space.host.v1.TakeSnapshotRequest\x1a#.space.host.v1.TakeSnapshotResponse\x12]\n" +
+	"\x0eRemoveSnapshot\x12$.space.host.v1.RemoveSnapshotRequest\x1a%.space.host.v1.RemoveSnapshotResponse\x12]\n" +
 	"\x0eRemoveTemplate\x12$.space.host.v1.RemoveTemplateRequest\x1a%.space.host.v1.RemoveTemplateResponse\x12T\n" +
 	"\vAcknowledge\x12!.space.host.v1.AcknowledgeRequest\x1a\".space.host.v1.AcknowledgeResponse\x12D\n" +
 	"\x05Watch\x12\x1b.space.host.v1.WatchRequest\x1a\x1c.space.host.v1.WatchResponse0\x01B8Z6github.com/space-platform/space/api/gen/host/v1;hostv1b\x06proto3"
@@ -718,66 +1147,98 @@ func file_host_v1_host_proto_rawDescGZIP() []byte {
 	return file_host_v1_host_proto_rawDescData
 }
 
-var file_host_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_host_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_host_v1_host_proto_goTypes = []any{
-	(*EnsureExecutionRequest)(nil),  // 0: space.host.v1.EnsureExecutionRequest
-	(*EnsureExecutionResponse)(nil), // 1: space.host.v1.EnsureExecutionResponse
-	(*RemoveExecutionRequest)(nil),  // 2: space.host.v1.RemoveExecutionRequest
-	(*RemoveExecutionResponse)(nil), // 3: space.host.v1.RemoveExecutionResponse
-	(*StopExecutionRequest)(nil),    // 4: space.host.v1.StopExecutionRequest
-	(*StopExecutionResponse)(nil),   // 5: space.host.v1.StopExecutionResponse
-	(*EnsureTemplateRequest)(nil),   // 6: space.host.v1.EnsureTemplateRequest
-	(*EnsureTemplateResponse)(nil),  // 7: space.host.v1.EnsureTemplateResponse
-	(*RemoveTemplateRequest)(nil),   // 8: space.host.v1.RemoveTemplateRequest
-	(*RemoveTemplateResponse)(nil),  // 9: space.host.v1.RemoveTemplateResponse
-	(*AcknowledgeRequest)(nil),      // 10: space.host.v1.AcknowledgeRequest
-	(*AcknowledgeResponse)(nil),     // 11: space.host.v1.AcknowledgeResponse
-	(*WatchRequest)(nil),            // 12: space.host.v1.WatchRequest
-	(*WatchResponse)(nil),           // 13: space.host.v1.WatchResponse
-	nil,                             // 14: space.host.v1.AcknowledgeRequest.LogLinesEntry
-	(*v1.EnsureExecution)(nil),      // 15: space.control.v1.EnsureExecution
-	(*v1.ExecutionReport)(nil),      // 16: space.control.v1.ExecutionReport
-	(*v11.Route)(nil),               // 17: space.route.v1.Route
-	(*v1.StopExecution)(nil),        // 18: space.control.v1.StopExecution
-	(*v1.EnsureTemplate)(nil),       // 19: space.control.v1.EnsureTemplate
-	(*v1.RemoveTemplate)(nil),       // 20: space.control.v1.RemoveTemplate
-	(*v1.TemplateReport)(nil),       // 21: space.control.v1.TemplateReport
-	(*v1.NodeFacts)(nil),            // 22: space.control.v1.NodeFacts
-	(*v1.SessionEnd)(nil),           // 23: space.control.v1.SessionEnd
-	(*v1.UploadReport)(nil),         // 24: space.control.v1.UploadReport
+	(*EnsureExecutionRequest)(nil),   // 0: space.host.v1.EnsureExecutionRequest
+	(*EnsureExecutionResponse)(nil),  // 1: space.host.v1.EnsureExecutionResponse
+	(*RemoveExecutionRequest)(nil),   // 2: space.host.v1.RemoveExecutionRequest
+	(*RemoveExecutionResponse)(nil),  // 3: space.host.v1.RemoveExecutionResponse
+	(*StopExecutionRequest)(nil),     // 4: space.host.v1.StopExecutionRequest
+	(*StopExecutionResponse)(nil),    // 5: space.host.v1.StopExecutionResponse
+	(*PauseExecutionRequest)(nil),    // 6: space.host.v1.PauseExecutionRequest
+	(*PauseExecutionResponse)(nil),   // 7: space.host.v1.PauseExecutionResponse
+	(*ResumeExecutionRequest)(nil),   // 8: space.host.v1.ResumeExecutionRequest
+	(*ResumeExecutionResponse)(nil),  // 9: space.host.v1.ResumeExecutionResponse
+	(*SuspendExecutionRequest)(nil),  // 10: space.host.v1.SuspendExecutionRequest
+	(*SuspendExecutionResponse)(nil), // 11: space.host.v1.SuspendExecutionResponse
+	(*TakeSnapshotRequest)(nil),      // 12: space.host.v1.TakeSnapshotRequest
+	(*TakeSnapshotResponse)(nil),     // 13: space.host.v1.TakeSnapshotResponse
+	(*RemoveSnapshotRequest)(nil),    // 14: space.host.v1.RemoveSnapshotRequest
+	(*RemoveSnapshotResponse)(nil),   // 15: space.host.v1.RemoveSnapshotResponse
+	(*EnsureTemplateRequest)(nil),    // 16: space.host.v1.EnsureTemplateRequest
+	(*EnsureTemplateResponse)(nil),   // 17: space.host.v1.EnsureTemplateResponse
+	(*RemoveTemplateRequest)(nil),    // 18: space.host.v1.RemoveTemplateRequest
+	(*RemoveTemplateResponse)(nil),   // 19: space.host.v1.RemoveTemplateResponse
+	(*AcknowledgeRequest)(nil),       // 20: space.host.v1.AcknowledgeRequest
+	(*AcknowledgeResponse)(nil),      // 21: space.host.v1.AcknowledgeResponse
+	(*WatchRequest)(nil),             // 22: space.host.v1.WatchRequest
+	(*WatchResponse)(nil),            // 23: space.host.v1.WatchResponse
+	nil,                              // 24: space.host.v1.AcknowledgeRequest.LogLinesEntry
+	(*v1.EnsureExecution)(nil),       // 25: space.control.v1.EnsureExecution
+	(*v1.ExecutionReport)(nil),       // 26: space.control.v1.ExecutionReport
+	(*v11.Route)(nil),                // 27: space.route.v1.Route
+	(*v1.StopExecution)(nil),         // 28: space.control.v1.StopExecution
+	(*v1.PauseExecution)(nil),        // 29: space.control.v1.PauseExecution
+	(*v1.ResumeExecution)(nil),       // 30: space.control.v1.ResumeExecution
+	(*v1.SuspendExecution)(nil),      // 31: space.control.v1.SuspendExecution
+	(*v1.TakeSnapshot)(nil),          // 32: space.control.v1.TakeSnapshot
+	(*v1.RemoveSnapshot)(nil),        // 33: space.control.v1.RemoveSnapshot
+	(*v1.EnsureTemplate)(nil),        // 34: space.control.v1.EnsureTemplate
+	(*v1.RemoveTemplate)(nil),        // 35: space.control.v1.RemoveTemplate
+	(*v1.TemplateReport)(nil),        // 36: space.control.v1.TemplateReport
+	(*v1.NodeFacts)(nil),             // 37: space.control.v1.NodeFacts
+	(*v1.SessionEnd)(nil),            // 38: space.control.v1.SessionEnd
+	(*v1.UploadReport)(nil),          // 39: space.control.v1.UploadReport
+	(*v1.SnapshotReport)(nil),        // 40: space.control.v1.SnapshotReport
 }
 var file_host_v1_host_proto_depIdxs = []int32{
-	15, // 0: space.host.v1.EnsureExecutionRequest.order:type_name -> space.control.v1.EnsureExecution
-	16, // 1: space.host.v1.EnsureExecutionResponse.report:type_name -> space.control.v1.ExecutionReport
-	17, // 2: space.host.v1.RemoveExecutionRequest.route:type_name -> space.route.v1.Route
-	18, // 3: space.host.v1.StopExecutionRequest.order:type_name -> space.control.v1.StopExecution
-	19, // 4: space.host.v1.EnsureTemplateRequest.order:type_name -> space.control.v1.EnsureTemplate
-	20, // 5: space.host.v1.RemoveTemplateRequest.order:type_name -> space.control.v1.RemoveTemplate
-	14, // 6: space.host.v1.AcknowledgeRequest.log_lines:type_name -> space.host.v1.AcknowledgeRequest.LogLinesEntry
-	16, // 7: space.host.v1.WatchResponse.executions:type_name -> space.control.v1.ExecutionReport
-	21, // 8: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
-	22, // 9: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
-	23, // 10: space.host.v1.WatchResponse.session_ends:type_name -> space.control.v1.SessionEnd
-	24, // 11: space.host.v1.WatchResponse.uploads:type_name -> space.control.v1.UploadReport
-	0,  // 12: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
-	2,  // 13: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
-	6,  // 14: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
-	4,  // 15: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
-	8,  // 16: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
-	10, // 17: space.host.v1.HostService.Acknowledge:input_type -> space.host.v1.AcknowledgeRequest
-	12, // 18: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
-	1,  // 19: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
-	3,  // 20: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
-	7,  // 21: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
-	5,  // 22: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
-	9,  // 23: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
-	11, // 24: space.host.v1.HostService.Acknowledge:output_type -> space.host.v1.AcknowledgeResponse
-	13, // 25: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
-	19, // [19:26] is the sub-list for method output_type
-	12, // [12:19] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	25, // 0: space.host.v1.EnsureExecutionRequest.order:type_name -> space.control.v1.EnsureExecution
+	26, // 1: space.host.v1.EnsureExecutionResponse.report:type_name -> space.control.v1.ExecutionReport
+	27, // 2: space.host.v1.RemoveExecutionRequest.route:type_name -> space.route.v1.Route
+	28, // 3: space.host.v1.StopExecutionRequest.order:type_name -> space.control.v1.StopExecution
+	29, // 4: space.host.v1.PauseExecutionRequest.order:type_name -> space.control.v1.PauseExecution
+	30, // 5: space.host.v1.ResumeExecutionRequest.order:type_name -> space.control.v1.ResumeExecution
+	31, // 6: space.host.v1.SuspendExecutionRequest.order:type_name -> space.control.v1.SuspendExecution
+	32, // 7: space.host.v1.TakeSnapshotRequest.order:type_name -> space.control.v1.TakeSnapshot
+	33, // 8: space.host.v1.RemoveSnapshotRequest.order:type_name -> space.control.v1.RemoveSnapshot
+	34, // 9: space.host.v1.EnsureTemplateRequest.order:type_name -> space.control.v1.EnsureTemplate
+	35, // 10: space.host.v1.RemoveTemplateRequest.order:type_name -> space.control.v1.RemoveTemplate
+	24, // 11: space.host.v1.AcknowledgeRequest.log_lines:type_name -> space.host.v1.AcknowledgeRequest.LogLinesEntry
+	26, // 12: space.host.v1.WatchResponse.executions:type_name -> space.control.v1.ExecutionReport
+	36, // 13: space.host.v1.WatchResponse.templates:type_name -> space.control.v1.TemplateReport
+	37, // 14: space.host.v1.WatchResponse.facts:type_name -> space.control.v1.NodeFacts
+	38, // 15: space.host.v1.WatchResponse.session_ends:type_name -> space.control.v1.SessionEnd
+	39, // 16: space.host.v1.WatchResponse.uploads:type_name -> space.control.v1.UploadReport
+	40, // 17: space.host.v1.WatchResponse.snapshots:type_name -> space.control.v1.SnapshotReport
+	0,  // 18: space.host.v1.HostService.EnsureExecution:input_type -> space.host.v1.EnsureExecutionRequest
+	2,  // 19: space.host.v1.HostService.RemoveExecution:input_type -> space.host.v1.RemoveExecutionRequest
+	16, // 20: space.host.v1.HostService.EnsureTemplate:input_type -> space.host.v1.EnsureTemplateRequest
+	4,  // 21: space.host.v1.HostService.StopExecution:input_type -> space.host.v1.StopExecutionRequest
+	6,  // 22: space.host.v1.HostService.PauseExecution:input_type -> space.host.v1.PauseExecutionRequest
+	8,  // 23: space.host.v1.HostService.ResumeExecution:input_type -> space.host.v1.ResumeExecutionRequest
+	10, // 24: space.host.v1.HostService.SuspendExecution:input_type -> space.host.v1.SuspendExecutionRequest
+	12, // 25: space.host.v1.HostService.TakeSnapshot:input_type -> space.host.v1.TakeSnapshotRequest
+	14, // 26: space.host.v1.HostService.RemoveSnapshot:input_type -> space.host.v1.RemoveSnapshotRequest
+	18, // 27: space.host.v1.HostService.RemoveTemplate:input_type -> space.host.v1.RemoveTemplateRequest
+	20, // 28: space.host.v1.HostService.Acknowledge:input_type -> space.host.v1.AcknowledgeRequest
+	22, // 29: space.host.v1.HostService.Watch:input_type -> space.host.v1.WatchRequest
+	1,  // 30: space.host.v1.HostService.EnsureExecution:output_type -> space.host.v1.EnsureExecutionResponse
+	3,  // 31: space.host.v1.HostService.RemoveExecution:output_type -> space.host.v1.RemoveExecutionResponse
+	17, // 32: space.host.v1.HostService.EnsureTemplate:output_type -> space.host.v1.EnsureTemplateResponse
+	5,  // 33: space.host.v1.HostService.StopExecution:output_type -> space.host.v1.StopExecutionResponse
+	7,  // 34: space.host.v1.HostService.PauseExecution:output_type -> space.host.v1.PauseExecutionResponse
+	9,  // 35: space.host.v1.HostService.ResumeExecution:output_type -> space.host.v1.ResumeExecutionResponse
+	11, // 36: space.host.v1.HostService.SuspendExecution:output_type -> space.host.v1.SuspendExecutionResponse
+	13, // 37: space.host.v1.HostService.TakeSnapshot:output_type -> space.host.v1.TakeSnapshotResponse
+	15, // 38: space.host.v1.HostService.RemoveSnapshot:output_type -> space.host.v1.RemoveSnapshotResponse
+	19, // 39: space.host.v1.HostService.RemoveTemplate:output_type -> space.host.v1.RemoveTemplateResponse
+	21, // 40: space.host.v1.HostService.Acknowledge:output_type -> space.host.v1.AcknowledgeResponse
+	23, // 41: space.host.v1.HostService.Watch:output_type -> space.host.v1.WatchResponse
+	30, // [30:42] is the sub-list for method output_type
+	18, // [18:30] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_host_v1_host_proto_init() }
@@ -791,7 +1252,7 @@ func file_host_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_host_v1_host_proto_rawDesc), len(file_host_v1_host_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -47,6 +47,21 @@ const (
 	// HostServiceStopExecutionProcedure is the fully-qualified name of the HostService's StopExecution
 	// RPC.
 	HostServiceStopExecutionProcedure = "/space.host.v1.HostService/StopExecution"
+	// HostServicePauseExecutionProcedure is the fully-qualified name of the HostService's
+	// PauseExecution RPC.
+	HostServicePauseExecutionProcedure = "/space.host.v1.HostService/PauseExecution"
+	// HostServiceResumeExecutionProcedure is the fully-qualified name of the HostService's
+	// ResumeExecution RPC.
+	HostServiceResumeExecutionProcedure = "/space.host.v1.HostService/ResumeExecution"
+	// HostServiceSuspendExecutionProcedure is the fully-qualified name of the HostService's
+	// SuspendExecution RPC.
+	HostServiceSuspendExecutionProcedure = "/space.host.v1.HostService/SuspendExecution"
+	// HostServiceTakeSnapshotProcedure is the fully-qualified name of the HostService's TakeSnapshot
+	// RPC.
+	HostServiceTakeSnapshotProcedure = "/space.host.v1.HostService/TakeSnapshot"
+	// HostServiceRemoveSnapshotProcedure is the fully-qualified name of the HostService's
+	// RemoveSnapshot RPC.
+	HostServiceRemoveSnapshotProcedure = "/space.host.v1.HostService/RemoveSnapshot"
 	// HostServiceRemoveTemplateProcedure is the fully-qualified name of the HostService's
 	// RemoveTemplate RPC.
 	HostServiceRemoveTemplateProcedure = "/space.host.v1.HostService/RemoveTemplate"
@@ -71,6 +86,18 @@ type HostServiceClient interface {
 	// written out, its machine is gone and the disk is kept. A host that dies before that has noted it stops it in its next life, or is told again.
 	// Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
 	StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error)
+	// PauseExecution, ResumeExecution and SuspendExecution return when the owner of the execution knows; Watch tells when it's done, and why it couldn't
+	// be. Repeating one is safe at any moment, and asking for what is so already succeeds. Errors: not_found, execution_lost (there is no machine),
+	// conflict (it's being stopped or removed).
+	PauseExecution(context.Context, *connect.Request[v1.PauseExecutionRequest]) (*connect.Response[v1.PauseExecutionResponse], error)
+	ResumeExecution(context.Context, *connect.Request[v1.ResumeExecutionRequest]) (*connect.Response[v1.ResumeExecutionResponse], error)
+	SuspendExecution(context.Context, *connect.Request[v1.SuspendExecutionRequest]) (*connect.Response[v1.SuspendExecutionResponse], error)
+	// TakeSnapshot begins a snapshot of an execution and returns at once; Watch tells of it as making, ready or failed. One that is there stays as it is.
+	// Errors: not_found, execution_lost, conflict.
+	TakeSnapshot(context.Context, *connect.Request[v1.TakeSnapshotRequest]) (*connect.Response[v1.TakeSnapshotResponse], error)
+	// RemoveSnapshot returns when nothing of the snapshot is left on the node. Removing one that isn't there succeeds. Errors: conflict (a machine is
+	// being loaded from it).
+	RemoveSnapshot(context.Context, *connect.Request[v1.RemoveSnapshotRequest]) (*connect.Response[v1.RemoveSnapshotResponse], error)
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
 	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
@@ -116,6 +143,36 @@ func NewHostServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(hostServiceMethods.ByName("StopExecution")),
 			connect.WithClientOptions(opts...),
 		),
+		pauseExecution: connect.NewClient[v1.PauseExecutionRequest, v1.PauseExecutionResponse](
+			httpClient,
+			baseURL+HostServicePauseExecutionProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("PauseExecution")),
+			connect.WithClientOptions(opts...),
+		),
+		resumeExecution: connect.NewClient[v1.ResumeExecutionRequest, v1.ResumeExecutionResponse](
+			httpClient,
+			baseURL+HostServiceResumeExecutionProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("ResumeExecution")),
+			connect.WithClientOptions(opts...),
+		),
+		suspendExecution: connect.NewClient[v1.SuspendExecutionRequest, v1.SuspendExecutionResponse](
+			httpClient,
+			baseURL+HostServiceSuspendExecutionProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("SuspendExecution")),
+			connect.WithClientOptions(opts...),
+		),
+		takeSnapshot: connect.NewClient[v1.TakeSnapshotRequest, v1.TakeSnapshotResponse](
+			httpClient,
+			baseURL+HostServiceTakeSnapshotProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("TakeSnapshot")),
+			connect.WithClientOptions(opts...),
+		),
+		removeSnapshot: connect.NewClient[v1.RemoveSnapshotRequest, v1.RemoveSnapshotResponse](
+			httpClient,
+			baseURL+HostServiceRemoveSnapshotProcedure,
+			connect.WithSchema(hostServiceMethods.ByName("RemoveSnapshot")),
+			connect.WithClientOptions(opts...),
+		),
 		removeTemplate: connect.NewClient[v1.RemoveTemplateRequest, v1.RemoveTemplateResponse](
 			httpClient,
 			baseURL+HostServiceRemoveTemplateProcedure,
@@ -139,13 +196,18 @@ func NewHostServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 
 // hostServiceClient implements HostServiceClient.
 type hostServiceClient struct {
-	ensureExecution *connect.Client[v1.EnsureExecutionRequest, v1.EnsureExecutionResponse]
-	removeExecution *connect.Client[v1.RemoveExecutionRequest, v1.RemoveExecutionResponse]
-	ensureTemplate  *connect.Client[v1.EnsureTemplateRequest, v1.EnsureTemplateResponse]
-	stopExecution   *connect.Client[v1.StopExecutionRequest, v1.StopExecutionResponse]
-	removeTemplate  *connect.Client[v1.RemoveTemplateRequest, v1.RemoveTemplateResponse]
-	acknowledge     *connect.Client[v1.AcknowledgeRequest, v1.AcknowledgeResponse]
-	watch           *connect.Client[v1.WatchRequest, v1.WatchResponse]
+	ensureExecution  *connect.Client[v1.EnsureExecutionRequest, v1.EnsureExecutionResponse]
+	removeExecution  *connect.Client[v1.RemoveExecutionRequest, v1.RemoveExecutionResponse]
+	ensureTemplate   *connect.Client[v1.EnsureTemplateRequest, v1.EnsureTemplateResponse]
+	stopExecution    *connect.Client[v1.StopExecutionRequest, v1.StopExecutionResponse]
+	pauseExecution   *connect.Client[v1.PauseExecutionRequest, v1.PauseExecutionResponse]
+	resumeExecution  *connect.Client[v1.ResumeExecutionRequest, v1.ResumeExecutionResponse]
+	suspendExecution *connect.Client[v1.SuspendExecutionRequest, v1.SuspendExecutionResponse]
+	takeSnapshot     *connect.Client[v1.TakeSnapshotRequest, v1.TakeSnapshotResponse]
+	removeSnapshot   *connect.Client[v1.RemoveSnapshotRequest, v1.RemoveSnapshotResponse]
+	removeTemplate   *connect.Client[v1.RemoveTemplateRequest, v1.RemoveTemplateResponse]
+	acknowledge      *connect.Client[v1.AcknowledgeRequest, v1.AcknowledgeResponse]
+	watch            *connect.Client[v1.WatchRequest, v1.WatchResponse]
 }
 
 // EnsureExecution calls space.host.v1.HostService.EnsureExecution.
@@ -166,6 +228,31 @@ func (c *hostServiceClient) EnsureTemplate(ctx context.Context, req *connect.Req
 // StopExecution calls space.host.v1.HostService.StopExecution.
 func (c *hostServiceClient) StopExecution(ctx context.Context, req *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error) {
 	return c.stopExecution.CallUnary(ctx, req)
+}
+
+// PauseExecution calls space.host.v1.HostService.PauseExecution.
+func (c *hostServiceClient) PauseExecution(ctx context.Context, req *connect.Request[v1.PauseExecutionRequest]) (*connect.Response[v1.PauseExecutionResponse], error) {
+	return c.pauseExecution.CallUnary(ctx, req)
+}
+
+// ResumeExecution calls space.host.v1.HostService.ResumeExecution.
+func (c *hostServiceClient) ResumeExecution(ctx context.Context, req *connect.Request[v1.ResumeExecutionRequest]) (*connect.Response[v1.ResumeExecutionResponse], error) {
+	return c.resumeExecution.CallUnary(ctx, req)
+}
+
+// SuspendExecution calls space.host.v1.HostService.SuspendExecution.
+func (c *hostServiceClient) SuspendExecution(ctx context.Context, req *connect.Request[v1.SuspendExecutionRequest]) (*connect.Response[v1.SuspendExecutionResponse], error) {
+	return c.suspendExecution.CallUnary(ctx, req)
+}
+
+// TakeSnapshot calls space.host.v1.HostService.TakeSnapshot.
+func (c *hostServiceClient) TakeSnapshot(ctx context.Context, req *connect.Request[v1.TakeSnapshotRequest]) (*connect.Response[v1.TakeSnapshotResponse], error) {
+	return c.takeSnapshot.CallUnary(ctx, req)
+}
+
+// RemoveSnapshot calls space.host.v1.HostService.RemoveSnapshot.
+func (c *hostServiceClient) RemoveSnapshot(ctx context.Context, req *connect.Request[v1.RemoveSnapshotRequest]) (*connect.Response[v1.RemoveSnapshotResponse], error) {
+	return c.removeSnapshot.CallUnary(ctx, req)
 }
 
 // RemoveTemplate calls space.host.v1.HostService.RemoveTemplate.
@@ -198,6 +285,18 @@ type HostServiceHandler interface {
 	// written out, its machine is gone and the disk is kept. A host that dies before that has noted it stops it in its next life, or is told again.
 	// Stopping a stopped one succeeds. Errors: not_found, execution_lost (there is no machine to stop), conflict (it's being removed).
 	StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error)
+	// PauseExecution, ResumeExecution and SuspendExecution return when the owner of the execution knows; Watch tells when it's done, and why it couldn't
+	// be. Repeating one is safe at any moment, and asking for what is so already succeeds. Errors: not_found, execution_lost (there is no machine),
+	// conflict (it's being stopped or removed).
+	PauseExecution(context.Context, *connect.Request[v1.PauseExecutionRequest]) (*connect.Response[v1.PauseExecutionResponse], error)
+	ResumeExecution(context.Context, *connect.Request[v1.ResumeExecutionRequest]) (*connect.Response[v1.ResumeExecutionResponse], error)
+	SuspendExecution(context.Context, *connect.Request[v1.SuspendExecutionRequest]) (*connect.Response[v1.SuspendExecutionResponse], error)
+	// TakeSnapshot begins a snapshot of an execution and returns at once; Watch tells of it as making, ready or failed. One that is there stays as it is.
+	// Errors: not_found, execution_lost, conflict.
+	TakeSnapshot(context.Context, *connect.Request[v1.TakeSnapshotRequest]) (*connect.Response[v1.TakeSnapshotResponse], error)
+	// RemoveSnapshot returns when nothing of the snapshot is left on the node. Removing one that isn't there succeeds. Errors: conflict (a machine is
+	// being loaded from it).
+	RemoveSnapshot(context.Context, *connect.Request[v1.RemoveSnapshotRequest]) (*connect.Response[v1.RemoveSnapshotResponse], error)
 	// RemoveTemplate returns when nothing of the template is left on the node, its build included. Removing one that isn't there succeeds.
 	// Errors: conflict (an execution or another template needs it).
 	RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error)
@@ -239,6 +338,36 @@ func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(hostServiceMethods.ByName("StopExecution")),
 		connect.WithHandlerOptions(opts...),
 	)
+	hostServicePauseExecutionHandler := connect.NewUnaryHandler(
+		HostServicePauseExecutionProcedure,
+		svc.PauseExecution,
+		connect.WithSchema(hostServiceMethods.ByName("PauseExecution")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceResumeExecutionHandler := connect.NewUnaryHandler(
+		HostServiceResumeExecutionProcedure,
+		svc.ResumeExecution,
+		connect.WithSchema(hostServiceMethods.ByName("ResumeExecution")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceSuspendExecutionHandler := connect.NewUnaryHandler(
+		HostServiceSuspendExecutionProcedure,
+		svc.SuspendExecution,
+		connect.WithSchema(hostServiceMethods.ByName("SuspendExecution")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceTakeSnapshotHandler := connect.NewUnaryHandler(
+		HostServiceTakeSnapshotProcedure,
+		svc.TakeSnapshot,
+		connect.WithSchema(hostServiceMethods.ByName("TakeSnapshot")),
+		connect.WithHandlerOptions(opts...),
+	)
+	hostServiceRemoveSnapshotHandler := connect.NewUnaryHandler(
+		HostServiceRemoveSnapshotProcedure,
+		svc.RemoveSnapshot,
+		connect.WithSchema(hostServiceMethods.ByName("RemoveSnapshot")),
+		connect.WithHandlerOptions(opts...),
+	)
 	hostServiceRemoveTemplateHandler := connect.NewUnaryHandler(
 		HostServiceRemoveTemplateProcedure,
 		svc.RemoveTemplate,
@@ -267,6 +396,16 @@ func NewHostServiceHandler(svc HostServiceHandler, opts ...connect.HandlerOption
 			hostServiceEnsureTemplateHandler.ServeHTTP(w, r)
 		case HostServiceStopExecutionProcedure:
 			hostServiceStopExecutionHandler.ServeHTTP(w, r)
+		case HostServicePauseExecutionProcedure:
+			hostServicePauseExecutionHandler.ServeHTTP(w, r)
+		case HostServiceResumeExecutionProcedure:
+			hostServiceResumeExecutionHandler.ServeHTTP(w, r)
+		case HostServiceSuspendExecutionProcedure:
+			hostServiceSuspendExecutionHandler.ServeHTTP(w, r)
+		case HostServiceTakeSnapshotProcedure:
+			hostServiceTakeSnapshotHandler.ServeHTTP(w, r)
+		case HostServiceRemoveSnapshotProcedure:
+			hostServiceRemoveSnapshotHandler.ServeHTTP(w, r)
 		case HostServiceRemoveTemplateProcedure:
 			hostServiceRemoveTemplateHandler.ServeHTTP(w, r)
 		case HostServiceAcknowledgeProcedure:
@@ -296,6 +435,26 @@ func (UnimplementedHostServiceHandler) EnsureTemplate(context.Context, *connect.
 
 func (UnimplementedHostServiceHandler) StopExecution(context.Context, *connect.Request[v1.StopExecutionRequest]) (*connect.Response[v1.StopExecutionResponse], error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.StopExecution is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) PauseExecution(context.Context, *connect.Request[v1.PauseExecutionRequest]) (*connect.Response[v1.PauseExecutionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.PauseExecution is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) ResumeExecution(context.Context, *connect.Request[v1.ResumeExecutionRequest]) (*connect.Response[v1.ResumeExecutionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.ResumeExecution is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) SuspendExecution(context.Context, *connect.Request[v1.SuspendExecutionRequest]) (*connect.Response[v1.SuspendExecutionResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.SuspendExecution is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) TakeSnapshot(context.Context, *connect.Request[v1.TakeSnapshotRequest]) (*connect.Response[v1.TakeSnapshotResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.TakeSnapshot is not implemented"))
+}
+
+func (UnimplementedHostServiceHandler) RemoveSnapshot(context.Context, *connect.Request[v1.RemoveSnapshotRequest]) (*connect.Response[v1.RemoveSnapshotResponse], error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("space.host.v1.HostService.RemoveSnapshot is not implemented"))
 }
 
 func (UnimplementedHostServiceHandler) RemoveTemplate(context.Context, *connect.Request[v1.RemoveTemplateRequest]) (*connect.Response[v1.RemoveTemplateResponse], error) {
