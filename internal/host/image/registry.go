@@ -92,7 +92,7 @@ func (r Registry) Find(ctx context.Context, reference string) (*Image, error) {
 	}
 	i, err := p.image(ctx, ref)
 	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", reference, r.explain(err))
+		return nil, fmt.Errorf("find %s at %s: %w", reference, ref.Context().RegistryStr(), r.explain(err))
 	}
 	return i, nil
 }
