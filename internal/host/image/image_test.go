@@ -440,7 +440,7 @@ func TestReferencesThatFindNothing(t *testing.T) {
 		"none":                   {"", "not a reference"},
 		"with spaces":            {"a b", "not a reference"},
 		"long":                   {strings.Repeat("a", maxReference+1), "limit"},
-		"an unknown image":       {host + "/none:1", "at " + host + ": no such image"},
+		"an unknown image":       {host + "/none:1", "at " + host + ": the registry has no such image"},
 		"a redirect to a secret": {strings.TrimPrefix(redirect.URL, "http://") + "/a:1", "TLS"},
 		"a link-local address":   {"169.254.169.254/a:1", "none of the public internet"},
 		"a closed port":          {"127.0.0.1:1/a:1", "can't be reached"},
