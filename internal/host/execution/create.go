@@ -121,8 +121,22 @@ func (e *execution) beginSessions(o origin) error {
 	return e.loadSessions()
 }
 
-// make makes a machine for this execution alone.
+// make makes a machine for this execution alone: another one if the guest of the first doesn't come up in half of the time.
 func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
+	deadline, _ := ctx.Deadline()
+	err := e.makeOne(ctx, o, time.Now().Add(time.Until(deadline)/2), laps)
+	if !errors.Is(err, machine.ErrUnmet) || ctx.Err() != nil {
+		return err
+	}
+	if err := e.free(ctx); err != nil {
+		return fmt.Errorf("undo a machine whose guest didn't come up: %w", err)
+	}
+	laps.lap("unmet")
+	return e.makeOne(ctx, o, deadline, laps)
+}
+
+// makeOne tries it once. The guest has until a time to come up.
+func (e *execution) makeOne(ctx context.Context, o origin, until time.Time, laps *laps) error {
 	if err := e.reserve(o.size); err != nil {
 		return err
 	}
@@ -130,9 +144,12 @@ func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
 	if err := e.raise(ctx, o, e.place(), laps); err != nil {
 		return err
 	}
-	l, err := e.greet(ctx, true)
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	l, err := machine.Meet(ctx, e.machine, o.why(), e.identity())
+	shaken(err)
 	if err != nil {
-		return space.Errorf(space.CodeGuest, "the guest didn't come up: %w", err)
+		return space.Errorf(space.CodeGuest, "%w", err)
 	}
 	laps.lap("greet")
 	e.link = l
@@ -261,11 +278,16 @@ func (e *execution) greet(ctx context.Context, adopt bool) (*link.Link, error) {
 
 // greetAt is greet, for a machine that isn't the execution's yet.
 func (e *execution) greetAt(ctx context.Context, m vmm.Machine, adopt bool) (*link.Link, error) {
-	l, err := machine.Greet(ctx, m, link.Sync{
-		Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: adopt, Hostname: hostname(e.route.Sandbox),
-	})
+	s := e.identity()
+	s.Adopt = adopt
+	l, err := machine.Greet(ctx, m, s)
 	shaken(err)
 	return l, err
+}
+
+// identity is what the guest of a machine is told to be that was another's before.
+func (e *execution) identity() link.Sync {
+	return link.Sync{Execution: e.route.Execution, Epoch: e.route.Epoch, Adopt: true, Hostname: hostname(e.route.Sandbox)}
 }
 
 // hostname is the sandbox's name of itself, the same in all its executions.

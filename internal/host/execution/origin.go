@@ -6,6 +6,7 @@ import (
 	"os"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/template"
 )
@@ -17,6 +18,14 @@ type origin struct {
 	snapshot *template.Snapshot // nil for a boot
 	keep     bool               // the disk is the only copy of somebody's files
 	give     func()             // lets go of the files
+}
+
+// why is what the machine is started for.
+func (o origin) why() machine.Origin {
+	if o.snapshot == nil {
+		return machine.Boot
+	}
+	return machine.Load
 }
 
 // findOrigin finds what the record asks for.

@@ -46,6 +46,8 @@ type rig struct {
 	measured int // how often guests were asked for their figures
 	loadErr  error
 	mute     bool                        // guests don't answer
+	dying    int                         // the first so many machines end when they're greeted
+	dumb     int                         // and the guests of the first so many don't answer
 	deaf     chan struct{}               // not nil: guests don't answer when they are to come to rest; one that hears it closes it
 	stall    func(context.Context) error // called in the step named by at
 	at       string
@@ -299,6 +301,7 @@ func (m *testMachine) Kill(context.Context) error   { m.die(); return nil }
 func (m *testMachine) Done() <-chan struct{}        { return m.done }
 func (m *testMachine) Close() error                 { return nil }
 func (m *testMachine) Err() error                   { return m.rig.fate }
+func (m *testMachine) LastWords() string            { return "what it said" }
 
 func (m *testMachine) Save(context.Context, *os.File, *os.File) (vmm.Manifest, error) {
 	return vmm.Manifest{}, errors.New("this test saves nothing")
@@ -311,7 +314,12 @@ func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
 	host, guest := net.Pipe()
 	m.rig.mu.Lock()
 	defer m.rig.mu.Unlock()
-	if m.rig.mute {
+	if m.pid <= m.rig.dying { // its socket ends a moment before it does
+		guest.Close()
+		time.AfterFunc(100*time.Millisecond, m.die)
+		return host, nil
+	}
+	if m.rig.mute || m.pid <= m.rig.dumb {
 		m.rig.t.Cleanup(func() { guest.Close() })
 		return host, nil
 	}

@@ -80,9 +80,11 @@ func (s *slot) background() jail.Spec {
 	return p
 }
 
-// warm tries commands, whatever comes of them, and lets go of the guest.
+// warm tries commands, whatever comes of them, and lets go of the guest. A guest that doesn't come up isn't tried again at once: nobody waits for it.
 func (s *slot) warm(ctx context.Context) error {
-	l, err := machine.Greet(ctx, s.machine, link.Sync{Execution: s.route.Execution, Epoch: slotEpoch, Adopt: true, Hostname: slotHostname})
+	greeting, cancel := context.WithTimeout(ctx, loadTimeout/2)
+	l, err := machine.Meet(greeting, s.machine, machine.Slot, link.Sync{Execution: s.route.Execution, Epoch: slotEpoch, Adopt: true, Hostname: slotHostname})
+	cancel()
 	shaken(err)
 	if err != nil {
 		return err

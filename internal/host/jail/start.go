@@ -74,8 +74,7 @@ func (s *starter) adopt(ctx context.Context, l *launch) (vmm.Process, error) {
 		err = l.limits.apply(l.pid, s.spec.UID)
 	}
 	if ended, _ := proc.Ended(pidfd); err == nil || ended { // one that has ended already needs no limits
-		s.jail.reap(l.pid, pidfd)
-		return vmm.Process{PID: l.pid, StartTime: start, PIDFD: pidfd}, nil
+		return vmm.Process{PID: l.pid, StartTime: start, PIDFD: pidfd, Exit: s.jail.reap(l.pid, pidfd)}, nil
 	}
 	err = errors.Join(err, proc.Kill(context.WithoutCancel(ctx), pidfd, killGrace))
 	s.jail.reap(l.pid, pidfd)
@@ -187,19 +186,25 @@ func (l *launch) fork(attr *syscall.SysProcAttr) error {
 	return nil
 }
 
-// reap waits for a child's end in the background, so that it doesn't stay a zombie. It keeps a descriptor of its own.
-func (j *Jail) reap(pid int, pidfd *os.File) {
+// reap waits for a child's end in the background, so that it doesn't stay a zombie, and tells how it ended. It keeps a descriptor of its own.
+func (j *Jail) reap(pid int, pidfd *os.File) <-chan unix.WaitStatus {
+	exit := make(chan unix.WaitStatus, 1)
 	own, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return // no descriptor is left: a zombie then stays until this process ends
+		return exit // no descriptor is left: a zombie then stays until this process ends
 	}
 	f := os.NewFile(uintptr(own), pidfd.Name())
 	j.reapers.Go(func() {
 		defer f.Close()
-		if proc.Wait(j.ctx, f) == nil {
-			unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		if proc.Wait(j.ctx, f) != nil {
+			return
+		}
+		var status unix.WaitStatus
+		if got, err := unix.Wait4(pid, &status, unix.WNOHANG, nil); err == nil && got == pid {
+			exit <- status
 		}
 	})
+	return exit
 }
 
 // checkPaths refuses what isn't an absolute path without detours.

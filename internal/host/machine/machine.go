@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/cgroup"
@@ -36,11 +37,25 @@ func Greet(ctx context.Context, m vmm.Machine, s link.Sync) (*link.Link, error) 
 		return nil, err
 	}
 	l, err := link.Host(ctx, c, s)
-	if err != nil && Gone(m) {
+	if err != nil && (Gone(m) || ctx.Err() == nil && diesNow(m)) {
 		return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
 	}
 	return l, err
 }
+
+// diesNow waits a moment for the news that the machine is gone: a dying process closes its sockets before.
+func diesNow(m vmm.Machine) bool {
+	t := time.NewTimer(deathNotice)
+	defer t.Stop()
+	select {
+	case <-m.Done():
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+const deathNotice = time.Second
 
 // WhileRunning returns a context that ends when the machine is gone. The caller calls cancel.
 func WhileRunning(ctx context.Context, m vmm.Machine) (_ context.Context, cancel func()) {

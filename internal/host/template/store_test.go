@@ -50,6 +50,7 @@ type rig struct {
 	mu      sync.Mutex
 	homes   map[string]bool
 	boots   int
+	unmet   int // the first so many machines boot, and end before their guests answer
 	changed chan struct{}
 }
 
@@ -128,6 +129,9 @@ func (r *rig) Boot(_ context.Context, _ vmm.Enclosure, b vmm.Boot) (vmm.Machine,
 	r.onBoot()
 	if _, err := os.Stat(b.Disk); err != nil {
 		return nil, err
+	}
+	if r.boots <= r.unmet {
+		return stillborn{}, nil
 	}
 	return nil, errors.New("nothing boots here")
 }

@@ -34,9 +34,24 @@ type guest struct {
 	sessions *session.Set // that end before it does
 }
 
-// inMachine boots an ordinary jailed machine from the disk, without a network, and calls f with it. The machine is gone when it returns. memory is
-// the file that gets the machine's memory; "": none.
-func (b *builder) inMachine(ctx context.Context, memory string, f func(context.Context, guest) error) (err error) {
+// inMachine boots an ordinary jailed machine from the disk, without a network, and calls f with it: another machine if the guest of the first doesn't
+// come up. The machine is gone when it returns. memory is the file that gets the machine's memory; "": none.
+func (b *builder) inMachine(ctx context.Context, memory string, f func(context.Context, guest) error) error {
+	err := b.inOneMachine(ctx, memory, f)
+	if !errors.Is(err, machine.ErrUnmet) || ctx.Err() != nil {
+		return err
+	}
+	b.said("the machine didn't come up; booting another one")
+	if memory != "" {
+		if err := os.Remove(memory); err != nil {
+			return err
+		}
+	}
+	return b.inOneMachine(ctx, memory, f)
+}
+
+// inOneMachine is inMachine with one try.
+func (b *builder) inOneMachine(ctx context.Context, memory string, f func(context.Context, guest) error) (err error) {
 	uid, err := b.cfg.UIDs.Take()
 	if err != nil {
 		return err
@@ -131,7 +146,7 @@ func (b *builder) visit(ctx context.Context, m vmm.Machine, f func(context.Conte
 func (b *builder) greet(ctx context.Context, m vmm.Machine) (*link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
-	l, err := machine.Greet(ctx, m, link.Sync{Execution: space.NewID(space.PrefixExecution), Epoch: 1, Adopt: true, Hostname: rootfs.Hostname})
+	l, err := machine.Meet(ctx, m, machine.Build, link.Sync{Execution: space.NewID(space.PrefixExecution), Epoch: 1, Adopt: true, Hostname: rootfs.Hostname})
 	if err != nil {
 		return nil, fmt.Errorf("boot from the disk: %w", err)
 	}

@@ -36,6 +36,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrGone is returned by calls on a machine whose process has ended.
@@ -141,6 +143,9 @@ type Machine interface {
 	Done() <-chan struct{}
 	// Err is why the machine was ended if the driver had to end it, once Done is closed: ErrPages. nil otherwise.
 	Err() error
+	// LastWords is what there is to say of a machine that didn't come up, for the operator's log: what the VMM printed last, how it ended if it has,
+	// and what the guest's kernel said as far as the driver can tell. It's bounded, may be "", and has whatever the guest wrote there.
+	LastWords() string
 	// Close lets go of the machine without ending it: the daemon is stopping.
 	Close() error
 }
@@ -206,6 +211,8 @@ type Process struct {
 	PID       int
 	StartTime uint64
 	PIDFD     *os.File // becomes readable when the process has ended
+	// Exit gets how the process has ended, once; nil if its starter doesn't know.
+	Exit <-chan unix.WaitStatus
 }
 
 // KillGrace is how long Kill waits for a killed process to be gone before it gives up: a process in an uninterruptible wait.

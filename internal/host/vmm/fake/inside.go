@@ -200,6 +200,9 @@ func (m *inside) Kill(ctx context.Context) error {
 // Done is closed when the agent has ended.
 func (m *inside) Done() <-chan struct{} { return m.done }
 
+// LastWords are none.
+func (m *inside) LastWords() string { return "" }
+
 // Err is nil: nothing makes this driver end a machine.
 func (m *inside) Err() error { return nil }
 

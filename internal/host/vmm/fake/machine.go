@@ -174,6 +174,9 @@ func (m *machine) Kill(ctx context.Context) error {
 	return nil
 }
 
+// LastWords says what was printed, and how it ended.
+func (m *machine) LastWords() string { return m.process.LastWords(m.said) }
+
 // Done is closed when the process is gone.
 func (m *machine) Done() <-chan struct{} { return m.process.Done() }
 

@@ -68,11 +68,7 @@ func (m *machine) report() {
 	if known {
 		return
 	}
-	said := ""
-	if m.said != nil {
-		said = m.said.Drain()
-	}
-	slog.Warn("Firecracker ended by itself", "machine", m.spec.ID, "said", said)
+	slog.Warn("Firecracker ended by itself", "machine", m.spec.ID, "said", m.LastWords())
 }
 
 // Handle finds the machine again.
@@ -182,6 +178,9 @@ func (m *machine) Kill(ctx context.Context) error {
 	}
 	return nil
 }
+
+// LastWords says what was printed, and how it ended.
+func (m *machine) LastWords() string { return m.process.LastWords(m.said) }
 
 // Done is closed when Firecracker is gone.
 func (m *machine) Done() <-chan struct{} { return m.process.Done() }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,14 +26,17 @@ type Process struct {
 	id    proc.ID
 	uid   int
 	pidfd *os.File
-	done  chan struct{}  // closed when the process is gone
-	let   func()         // ends the watch
-	watch sync.WaitGroup // the watch's goroutine
+	done  chan struct{} // closed when the process is gone
+	let   func()        // ends the watch
+	exit  <-chan unix.WaitStatus
+	// ending says how the process ended that is gone.
+	ending func() string
+	watch  sync.WaitGroup // the watch's goroutine
 }
 
 // Adopt takes over a process that a Starter has just started on this boot of the host, and its pidfd.
 func Adopt(p vmm.Process, uid int, bootID string) *Process {
-	return watched(proc.ID{PID: p.PID, StartTime: p.StartTime, BootID: bootID}, uid, p.PIDFD)
+	return watched(proc.ID{PID: p.PID, StartTime: p.StartTime, BootID: bootID}, uid, p.PIDFD, p.Exit)
 }
 
 // Find finds the process of a handle; vmm.ErrGone if it isn't there any more, or is another one's.
@@ -52,12 +56,13 @@ func Find(h vmm.Handle) (*Process, error) {
 		}
 		return nil, fmt.Errorf("find process %d: %w", h.PID, err)
 	}
-	return watched(id, h.UID, pidfd), nil
+	return watched(id, h.UID, pidfd, nil), nil
 }
 
-func watched(id proc.ID, uid int, pidfd *os.File) *Process {
+func watched(id proc.ID, uid int, pidfd *os.File, exit <-chan unix.WaitStatus) *Process {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Process{id: id, uid: uid, pidfd: pidfd, done: make(chan struct{}), let: cancel}
+	p := &Process{id: id, uid: uid, pidfd: pidfd, done: make(chan struct{}), let: cancel, exit: exit}
+	p.ending = sync.OnceValue(p.howEnded)
 	p.watch.Go(func() {
 		if proc.Wait(ctx, pidfd) == nil {
 			close(p.done)
@@ -121,6 +126,40 @@ func (p *Process) Explain(err error, broken bool) error {
 		return fmt.Errorf("%w: %w", vmm.ErrGone, err)
 	}
 	return err
+}
+
+// LastWords says how the process ended, if it has, and what it printed last, which said keeps; nil: nobody listened.
+func (p *Process) LastWords(said *Said) string {
+	var words []string
+	printed := ""
+	if said != nil {
+		printed = said.Last()
+	}
+	if p.Gone() {
+		words = append(words, p.ending())
+		if said != nil {
+			printed = said.Drain()
+		}
+	}
+	if printed != "" {
+		words = append(words, "it printed: "+printed)
+	}
+	return strings.Join(words, "; ")
+}
+
+// howEnded says how a process ended that is gone. It's called once, since there's one who is told.
+func (p *Process) howEnded() string {
+	t := time.NewTimer(drainLimit)
+	defer t.Stop()
+	select {
+	case s := <-p.exit:
+		if s.Signaled() {
+			return "the VMM was ended by " + unix.SignalName(s.Signal())
+		}
+		return fmt.Sprintf("the VMM ended with status %d", s.ExitStatus())
+	case <-t.C:
+		return "the VMM has ended, nobody knows how"
+	}
 }
 
 func (p *Process) await(limit time.Duration) {

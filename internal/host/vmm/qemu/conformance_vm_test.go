@@ -5,6 +5,7 @@ package qemu_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/cgroup"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
+	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/qemu"
 	"github.com/space-platform/space/internal/host/vmm/selftest"
@@ -146,5 +149,38 @@ func TestSelfTest(t *testing.T) {
 	test.Initrd = "/usr/bin/true" // no initramfs: the kernel panics, and the machine ends with it
 	if err := test.Run(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("a guest that can't boot: %v", err)
+	}
+}
+
+// TestLastWords boots a kernel that panics, since it has no initramfs: QEMU ends with it. Both QEMU's end and the kernel's reason are told, wherever the memory is.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	k := vmmtest.Kernel(t)
+	for name, inFile := range map[string]bool{"memory in a file": true, "memory of its own": false} {
+		t.Run(name, func(t *testing.T) {
+			b := vmm.Boot{Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 256 << 20}, Kernel: k.Vmlinux, Initrd: "/usr/bin/true", Args: strings.Fields(os.Getenv(argsVariable))}
+			if inFile {
+				b.Memory = filepath.Join(t.TempDir(), "memory")
+				if err := errors.Join(os.WriteFile(b.Memory, nil, 0o600), os.Truncate(b.Memory, b.Shape.MemoryBytes)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m, err := driver(t).Boot(t.Context(), vmmtest.Enclosure(t), b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patient(t).Capabilities().CPUFactor*10)*time.Second)
+			defer cancel()
+			if _, err := machine.Meet(ctx, m, machine.Boot, link.Sync{Execution: "exe_x", Epoch: 1, Adopt: true}); !errors.Is(err, machine.ErrUnmet) || !errors.Is(err, vmm.ErrGone) {
+				t.Errorf("greeting it: %v", err)
+			}
+			words := m.LastWords()
+			for _, want := range []string{"the VMM", "Kernel panic"} {
+				if !strings.Contains(words, want) {
+					t.Errorf("it doesn't say %q: %s", want, words)
+				}
+			}
+		})
 	}
 }

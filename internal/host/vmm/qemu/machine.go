@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"strings"
 	"sync"
 
 	"github.com/space-platform/space/internal/host/vmm"
@@ -18,6 +20,7 @@ type machine struct {
 	spec    spec
 	process *monitor.Process
 	said    *monitor.Said // nil if another life of the daemon started the machine
+	memory  *os.File      // that of a booted machine which is in no file system, as long as it's open here; it outlives QEMU
 	port    *monitor.Port
 	turn    chan struct{} // held by the one operation that uses the monitor
 
@@ -53,11 +56,7 @@ func (m *machine) report() {
 	if killed {
 		return
 	}
-	said := ""
-	if m.said != nil {
-		said = m.said.Drain()
-	}
-	slog.Warn("QEMU ended by itself", "machine", m.spec.ID, "said", said)
+	slog.Warn("QEMU ended by itself", "machine", m.spec.ID, "said", m.LastWords())
 }
 
 // Handle finds the machine again.
@@ -121,6 +120,27 @@ func (m *machine) Kill(ctx context.Context) error {
 	return nil
 }
 
+// LastWords has what the guest's kernel logged if the machine was booted: then its memory is in a file.
+func (m *machine) LastWords() string {
+	words := m.process.LastWords(m.said)
+	if m.spec.Private {
+		return words
+	}
+	memory := m.memory
+	if memory == nil {
+		f, err := m.spec.Memory.open(m.process.PID())
+		if err != nil {
+			return words
+		}
+		defer f.Close()
+		memory = f
+	}
+	if said := kernelLog(memory, m.spec.Memory.Bytes); said != "" {
+		words += "; the guest's kernel said last: " + said
+	}
+	return strings.TrimPrefix(words, "; ")
+}
+
 // Done is closed when QEMU is gone.
 func (m *machine) Done() <-chan struct{} { return m.process.Done() }
 
@@ -144,6 +164,9 @@ func (m *machine) Close() error {
 	}
 	if m.said != nil {
 		m.said.Close()
+	}
+	if m.memory != nil {
+		m.memory.Close()
 	}
 	return m.process.Close()
 }

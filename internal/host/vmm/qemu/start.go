@@ -36,15 +36,18 @@ func (d *Driver) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Mac
 		if err != nil {
 			return nil, fmt.Errorf("boot machine %s: %w", e.ID, err)
 		}
-		defer own.Close()
 		f.memfd = own
 	} else {
 		f.bind[memoryPath] = vmm.Source{Path: b.Memory, Writable: true}
 	}
 	m, err := d.start(ctx, e, l, f)
 	if err != nil {
+		if f.memfd != nil {
+			f.memfd.Close()
+		}
 		return nil, fmt.Errorf("boot machine %s: %w", e.ID, err)
 	}
+	m.memory = f.memfd
 	return m.started(), nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -43,13 +45,19 @@ func (s *Starter) Start(ctx context.Context, c vmm.Command) (vmm.Process, error)
 		return vmm.Process{}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	start, err := proc.StartTime(cmd.Process.Pid)
-	reaped := make(chan struct{})
-	go func() { cmd.Wait(); close(reaped) }()
+	reaped, exit := make(chan struct{}), make(chan unix.WaitStatus, 1)
+	go func() {
+		defer close(reaped)
+		cmd.Wait()
+		if state := cmd.ProcessState; state != nil {
+			exit <- unix.WaitStatus(state.Sys().(syscall.WaitStatus))
+		}
+	}()
 	s.t.Cleanup(func() { cmd.Process.Kill(); <-reaped })
 	if err != nil {
 		return vmm.Process{}, fmt.Errorf("start %s: %w", c.Path, err)
 	}
-	p := vmm.Process{PID: cmd.Process.Pid, StartTime: start, PIDFD: os.NewFile(uintptr(pidfd), fmt.Sprintf("pidfd:%d", cmd.Process.Pid))}
+	p := vmm.Process{PID: cmd.Process.Pid, StartTime: start, PIDFD: os.NewFile(uintptr(pidfd), fmt.Sprintf("pidfd:%d", cmd.Process.Pid)), Exit: exit}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started = append(s.started, p)
