@@ -606,8 +606,12 @@ type ExecutionReport struct {
 	Snapshot string                 `protobuf:"bytes,6,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // of a suspended one: the snapshot that holds it
 	// Sessions that were open in the snapshot which this execution was loaded from. In the sandbox that the snapshot is of they have the same ids.
 	Sessions []*SessionCopy `protobuf:"bytes,7,rep,name=sessions,proto3" json:"sessions,omitempty"`
-	// Why the newest pause, resume or suspend of it couldn't be done. It's in the state that it was in before.
-	Refusal       *v1.Error `protobuf:"bytes,8,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	// Why the newest pause or resume of it couldn't be done, and the operation that its order named. It's in the state that it was in before. A suspend that
+	// couldn't be done is told by its snapshot, which is reported as failed.
+	Refusal *v1.Error `protobuf:"bytes,8,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	Refused string    `protobuf:"bytes,9,opt,name=refused,proto3" json:"refused,omitempty"` // op_…
+	// When something last passed between clients and it: an attach, bytes of a session, a file, a port. Absent: nothing since sbx-manager started.
+	Active        *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=active,proto3" json:"active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -694,6 +698,20 @@ func (x *ExecutionReport) GetSessions() []*SessionCopy {
 func (x *ExecutionReport) GetRefusal() *v1.Error {
 	if x != nil {
 		return x.Refusal
+	}
+	return nil
+}
+
+func (x *ExecutionReport) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *ExecutionReport) GetActive() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Active
 	}
 	return nil
 }
@@ -1509,6 +1527,7 @@ func (x *EnsureExecution) GetCold() bool {
 type PauseExecution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Operation     string                 `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"` // op_…, to be named if it's refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1550,10 +1569,18 @@ func (x *PauseExecution) GetRoute() *v1.Route {
 	return nil
 }
 
+func (x *PauseExecution) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
 // ResumeExecution has a paused execution's machine run on.
 type ResumeExecution struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
+	Operation     string                 `protobuf:"bytes,2,opt,name=operation,proto3" json:"operation,omitempty"` // op_…, to be named if it's refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1593,6 +1620,13 @@ func (x *ResumeExecution) GetRoute() *v1.Route {
 		return x.Route
 	}
 	return nil
+}
+
+func (x *ResumeExecution) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
 }
 
 // SuspendExecution takes a full snapshot of an execution that runs or is paused, and ends its machine once that is durable; the execution is reported
@@ -1756,7 +1790,7 @@ func (x *RemoveSnapshot) GetSnapshot() string {
 	return ""
 }
 
-// StopExecution ends an execution's processes, writes out the guest's files, ends its machine and keeps its disk; the execution is reported as
+// StopExecution has an execution run on if it's paused, ends its processes, writes out the guest's files, ends its machine and keeps its disk; the execution is reported as
 // stopped.
 type StopExecution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3393,7 +3427,7 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\facceleration\x18\x02 \x01(\tR\facceleration\x12\x12\n" +
 	"\x04cpus\x18\x03 \x01(\rR\x04cpus\x12!\n" +
 	"\fmemory_bytes\x18\x04 \x01(\x04R\vmemoryBytes\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xea\x02\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\"\xb8\x03\n" +
 	"\x0fExecutionReport\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
@@ -3402,7 +3436,10 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x05usage\x18\x05 \x01(\v2\x17.space.sandbox.v1.UsageR\x05usage\x12\x1a\n" +
 	"\bsnapshot\x18\x06 \x01(\tR\bsnapshot\x129\n" +
 	"\bsessions\x18\a \x03(\v2\x1d.space.control.v1.SessionCopyR\bsessions\x12/\n" +
-	"\arefusal\x18\b \x01(\v2\x15.space.route.v1.ErrorR\arefusal\"7\n" +
+	"\arefusal\x18\b \x01(\v2\x15.space.route.v1.ErrorR\arefusal\x12\x18\n" +
+	"\arefused\x18\t \x01(\tR\arefused\x122\n" +
+	"\x06active\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x06active\"7\n" +
 	"\vSessionCopy\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x0e\n" +
 	"\x02of\x18\x02 \x01(\tR\x02of\"\xd8\x02\n" +
@@ -3467,11 +3504,13 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\adisk_of\x18\x04 \x01(\tR\x06diskOf\x12\x1a\n" +
 	"\bsnapshot\x18\x05 \x01(\tR\bsnapshot\x12'\n" +
 	"\x0fsnapshot_digest\x18\x06 \x01(\tR\x0esnapshotDigest\x12\x12\n" +
-	"\x04cold\x18\a \x01(\bR\x04cold\"=\n" +
+	"\x04cold\x18\a \x01(\bR\x04cold\"[\n" +
 	"\x0ePauseExecution\x12+\n" +
-	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\">\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\"\\\n" +
 	"\x0fResumeExecution\x12+\n" +
-	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\"[\n" +
+	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1c\n" +
+	"\toperation\x18\x02 \x01(\tR\toperation\"[\n" +
 	"\x10SuspendExecution\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x1a\n" +
 	"\bsnapshot\x18\x02 \x01(\tR\bsnapshot\"\x8b\x01\n" +
@@ -3693,72 +3732,73 @@ var file_control_v1_control_proto_depIdxs = []int32{
 	54, // 20: space.control.v1.ExecutionReport.usage:type_name -> space.sandbox.v1.Usage
 	8,  // 21: space.control.v1.ExecutionReport.sessions:type_name -> space.control.v1.SessionCopy
 	50, // 22: space.control.v1.ExecutionReport.refusal:type_name -> space.route.v1.Error
-	50, // 23: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
-	12, // 24: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
-	10, // 25: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
-	11, // 26: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
-	47, // 27: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
-	52, // 28: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
-	14, // 29: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
-	49, // 30: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
-	48, // 31: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
-	16, // 32: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
-	23, // 33: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
-	26, // 34: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
-	22, // 35: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
-	24, // 36: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
-	25, // 37: space.control.v1.Order.remove_upload:type_name -> space.control.v1.RemoveUpload
-	17, // 38: space.control.v1.Order.pause_execution:type_name -> space.control.v1.PauseExecution
-	18, // 39: space.control.v1.Order.resume_execution:type_name -> space.control.v1.ResumeExecution
-	19, // 40: space.control.v1.Order.suspend_execution:type_name -> space.control.v1.SuspendExecution
-	20, // 41: space.control.v1.Order.take_snapshot:type_name -> space.control.v1.TakeSnapshot
-	21, // 42: space.control.v1.Order.remove_snapshot:type_name -> space.control.v1.RemoveSnapshot
-	15, // 43: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
-	51, // 44: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
-	12, // 45: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
-	51, // 46: space.control.v1.PauseExecution.route:type_name -> space.route.v1.Route
-	51, // 47: space.control.v1.ResumeExecution.route:type_name -> space.route.v1.Route
-	51, // 48: space.control.v1.SuspendExecution.route:type_name -> space.route.v1.Route
-	51, // 49: space.control.v1.TakeSnapshot.route:type_name -> space.route.v1.Route
-	0,  // 50: space.control.v1.TakeSnapshot.kind:type_name -> space.control.v1.SnapshotKind
-	51, // 51: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
-	49, // 52: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
-	51, // 53: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
-	12, // 54: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
-	28, // 55: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
-	30, // 56: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
-	10, // 57: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
-	27, // 58: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
-	29, // 59: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
-	31, // 60: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
-	10, // 61: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
-	51, // 62: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
-	55, // 63: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
-	35, // 64: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
-	51, // 65: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	51, // 66: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	42, // 67: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
-	35, // 68: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
-	44, // 69: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
-	1,  // 70: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	32, // 71: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	34, // 72: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	37, // 73: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	39, // 74: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	45, // 75: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	41, // 76: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
-	13, // 77: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	33, // 78: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	36, // 79: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	38, // 80: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	40, // 81: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	46, // 82: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	43, // 83: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
-	77, // [77:84] is the sub-list for method output_type
-	70, // [70:77] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	52, // 23: space.control.v1.ExecutionReport.active:type_name -> google.protobuf.Timestamp
+	50, // 24: space.control.v1.TemplateReport.error:type_name -> space.route.v1.Error
+	12, // 25: space.control.v1.TemplateReport.shape:type_name -> space.control.v1.Shape
+	10, // 26: space.control.v1.TemplateReport.defaults:type_name -> space.control.v1.Defaults
+	11, // 27: space.control.v1.TemplateReport.log:type_name -> space.control.v1.LogLine
+	47, // 28: space.control.v1.Defaults.env:type_name -> space.control.v1.Defaults.EnvEntry
+	52, // 29: space.control.v1.LogLine.at:type_name -> google.protobuf.Timestamp
+	14, // 30: space.control.v1.SynchronizeResponse.orders:type_name -> space.control.v1.Order
+	49, // 31: space.control.v1.SynchronizeResponse.call_again_after:type_name -> google.protobuf.Duration
+	48, // 32: space.control.v1.SynchronizeResponse.logs_received:type_name -> space.control.v1.SynchronizeResponse.LogsReceivedEntry
+	16, // 33: space.control.v1.Order.ensure_execution:type_name -> space.control.v1.EnsureExecution
+	23, // 34: space.control.v1.Order.remove_execution:type_name -> space.control.v1.RemoveExecution
+	26, // 35: space.control.v1.Order.ensure_template:type_name -> space.control.v1.EnsureTemplate
+	22, // 36: space.control.v1.Order.stop_execution:type_name -> space.control.v1.StopExecution
+	24, // 37: space.control.v1.Order.remove_template:type_name -> space.control.v1.RemoveTemplate
+	25, // 38: space.control.v1.Order.remove_upload:type_name -> space.control.v1.RemoveUpload
+	17, // 39: space.control.v1.Order.pause_execution:type_name -> space.control.v1.PauseExecution
+	18, // 40: space.control.v1.Order.resume_execution:type_name -> space.control.v1.ResumeExecution
+	19, // 41: space.control.v1.Order.suspend_execution:type_name -> space.control.v1.SuspendExecution
+	20, // 42: space.control.v1.Order.take_snapshot:type_name -> space.control.v1.TakeSnapshot
+	21, // 43: space.control.v1.Order.remove_snapshot:type_name -> space.control.v1.RemoveSnapshot
+	15, // 44: space.control.v1.Order.cause:type_name -> space.control.v1.Cause
+	51, // 45: space.control.v1.EnsureExecution.route:type_name -> space.route.v1.Route
+	12, // 46: space.control.v1.EnsureExecution.shape:type_name -> space.control.v1.Shape
+	51, // 47: space.control.v1.PauseExecution.route:type_name -> space.route.v1.Route
+	51, // 48: space.control.v1.ResumeExecution.route:type_name -> space.route.v1.Route
+	51, // 49: space.control.v1.SuspendExecution.route:type_name -> space.route.v1.Route
+	51, // 50: space.control.v1.TakeSnapshot.route:type_name -> space.route.v1.Route
+	0,  // 51: space.control.v1.TakeSnapshot.kind:type_name -> space.control.v1.SnapshotKind
+	51, // 52: space.control.v1.StopExecution.route:type_name -> space.route.v1.Route
+	49, // 53: space.control.v1.StopExecution.grace:type_name -> google.protobuf.Duration
+	51, // 54: space.control.v1.RemoveExecution.route:type_name -> space.route.v1.Route
+	12, // 55: space.control.v1.EnsureTemplate.shape:type_name -> space.control.v1.Shape
+	28, // 56: space.control.v1.EnsureTemplate.source:type_name -> space.control.v1.Source
+	30, // 57: space.control.v1.EnsureTemplate.steps:type_name -> space.control.v1.Step
+	10, // 58: space.control.v1.EnsureTemplate.defaults:type_name -> space.control.v1.Defaults
+	27, // 59: space.control.v1.EnsureTemplate.registry_auth:type_name -> space.control.v1.RegistryAuth
+	29, // 60: space.control.v1.Source.debian:type_name -> space.control.v1.Debian
+	31, // 61: space.control.v1.Step.copy:type_name -> space.control.v1.Copy
+	10, // 62: space.control.v1.Step.set:type_name -> space.control.v1.Defaults
+	51, // 63: space.control.v1.ResolveAttachmentResponse.route:type_name -> space.route.v1.Route
+	55, // 64: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
+	35, // 65: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
+	51, // 66: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
+	51, // 67: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	42, // 68: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
+	35, // 69: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
+	44, // 70: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
+	1,  // 71: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	32, // 72: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	34, // 73: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	37, // 74: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	39, // 75: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	45, // 76: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	41, // 77: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
+	13, // 78: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	33, // 79: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	36, // 80: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	38, // 81: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	40, // 82: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	46, // 83: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	43, // 84: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
+	78, // [78:85] is the sub-list for method output_type
+	71, // [71:78] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
