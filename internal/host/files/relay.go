@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -14,9 +14,6 @@ import (
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/api/link"
 )
-
-// idleTimeout ends a call in which nothing moves: a guest may write out a large file before its last answer, under emulation.
-const idleTimeout = 3 * time.Minute
 
 // MaxData is how many bytes of content one message carries.
 const MaxData = 32 << 10
@@ -38,8 +35,8 @@ func Relay(ctx context.Context, l *link.Link, a *sandboxv1.Action, c Caller) err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := relay{caller: c, rules: rules, idle: newIdle(idleTimeout, func() { cancel(errIdle) })}
-	defer r.idle.stop()
+	r := relay{caller: c, rules: rules}
+	r.idle.moved()
 	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_Files{Files: a}})
 	if err != nil {
 		return err
@@ -53,17 +50,19 @@ func Relay(ctx context.Context, l *link.Link, a *sandboxv1.Action, c Caller) err
 	}
 	defer st.Reset(link.CodeCancelled)
 	r.stream = st
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	watch.Go(func() { cancel(r.idle.watch(ctx, func(ctx context.Context) error { return isThere(ctx, l) })) })
 	return r.run(ctx, cancel)
 }
-
-var errIdle = space.Errorf(space.CodeTimeout, "nothing of the call has moved for %s", idleTimeout)
 
 // relay is one call.
 type relay struct {
 	caller Caller
 	stream *link.Stream
 	rules  rules
-	idle   *idle
+	idle   idle
 }
 
 // run sends the upload, if the action has one, while it waits for the guest's answers: the guest may end the call at any time.
@@ -120,8 +119,8 @@ func unlessReset(err error) error {
 // receive passes the guest's answers on until the last.
 func (r *relay) receive(ctx context.Context) error {
 	for {
-		if r.rules.endless {
-			r.idle.pause()
+		if r.rules.endless && r.rules.seen&r.rules.final != 0 {
+			r.idle.pause() // what it's asked for may never happen
 		}
 		b, err := r.stream.Recv(ctx)
 		if err != nil {

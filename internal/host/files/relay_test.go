@@ -24,8 +24,11 @@ import (
 	"github.com/space-platform/space/api/link"
 )
 
-// connect makes a link to a guest whose calls are answered by serve.
-func connect(t *testing.T, serve func(context.Context, *link.Stream, *sandboxv1.Action)) *link.Link {
+// wedged makes a guest that doesn't answer when it's asked for its figures.
+const wedged = true
+
+// connect makes a link to a guest whose calls about files are answered by serve.
+func connect(t *testing.T, serve func(context.Context, *link.Stream, *sandboxv1.Action), mute ...bool) *link.Link {
 	t.Helper()
 	host, guest := net.Pipe()
 	end := link.NewGuest(guest, link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }})
@@ -45,7 +48,15 @@ func connect(t *testing.T, serve func(context.Context, *link.Stream, *sandboxv1.
 				if err != nil || proto.Unmarshal(b, call) != nil {
 					return
 				}
-				serve(ctx, st, call.GetFiles())
+				switch {
+				case call.GetMeasure() == nil:
+					serve(ctx, st, call.GetFiles())
+				case len(mute) > 0:
+					<-st.Done()
+				default:
+					b, _ := proto.Marshal(&sandboxv1.GuestUsage{Processes: 1})
+					st.Send(ctx, b)
+				}
 			})
 		}
 	})
@@ -237,19 +248,54 @@ func TestNothingMovesForEver(t *testing.T) {
 		l := connect(t, func(ctx context.Context, st *link.Stream, a *sandboxv1.Action) {
 			if a.GetWatch() != nil {
 				say(st, answer(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Ready{Ready: &sandboxv1.Ready{}}}))
-				time.Sleep(100 * idleTimeout)
+				time.Sleep(100 * doTimeout)
 				say(st, answer(&sandboxv1.CallResponse{Response: &sandboxv1.CallResponse_Event{Event: &sandboxv1.Event{Kind: "write", Path: "/x"}}}))
 				say(st, done())
 				return
 			}
 			<-st.Done()
 		})
-		if err := Relay(t.Context(), l, stat, &caller{}); space.CodeOf(err) != space.CodeTimeout {
-			t.Error(err)
+		began := time.Now()
+		if err := Relay(t.Context(), l, stat, &caller{}); err != errIdle || time.Since(began) > doTimeout+silence {
+			t.Errorf("a guest that's there and doesn't answer: %v after %s", err, time.Since(began))
 		}
 		c := &caller{}
 		if err := Relay(t.Context(), l, watch, c); err != nil || len(c.answers) != 2 {
 			t.Errorf("a watch: %v, %v", c.answers, err)
+		}
+	})
+}
+
+// TestWedgedGuestCostsADeadline: it took the call and says nothing any more, to nobody.
+func TestWedgedGuestCostsADeadline(t *testing.T) {
+	for name, a := range map[string]*sandboxv1.Action{"read": read, "write": write, "remove": remove, "watch": watch} {
+		synctest.Test(t, func(t *testing.T) {
+			l := connect(t, func(_ context.Context, st *link.Stream, a *sandboxv1.Action) {
+				if a.GetRead() != nil {
+					say(st, answer(entry("/x")))
+				}
+				<-st.Done()
+			}, wedged)
+			began := time.Now()
+			err := Relay(t.Context(), l, a, &caller{})
+			if took := time.Since(began); err != errWedged || took != silence+aliveTimeout {
+				t.Errorf("%s: %v after %s", name, err, took)
+			}
+		})
+	}
+}
+
+// TestSlowGuestIsWaitedFor: a large file takes its time to be on the disk, a caller who has much to say takes it, too.
+func TestSlowGuestIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := connect(t, func(ctx context.Context, st *link.Stream, a *sandboxv1.Action) {
+			time.Sleep(doTimeout - time.Second)
+			say(st, answer(entry("/x")))
+			time.Sleep(doTimeout - time.Second)
+			say(st, done())
+		})
+		if err := Relay(t.Context(), l, stat, &caller{}); err != nil {
+			t.Error(err)
 		}
 	})
 }
