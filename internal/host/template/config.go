@@ -7,6 +7,7 @@ import (
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -21,7 +22,7 @@ type Config struct {
 	Blobs      string   // a directory for layers from registries
 	Insecure   []string // registries that needn't speak TLS, as HOST or HOST:PORT
 	Allowed    []string // registries that needn't be on the public internet, as HOST, HOST:PORT or network
-	Volume     Volume
+	Volume     seal.Volume
 	Clone      func(from, to string, uid int) error // makes a file that shares the other's content
 	Room       func() error                         // says why there is no room for another template; a *space.Error
 	Memory     func() (meminfo.Facts, error)        // of this machine
@@ -44,16 +45,6 @@ func (c Config) fits(memory int64) bool {
 type Enclosures interface {
 	Enclose(ctx context.Context, s jail.Spec) (vmm.Enclosure, error)
 	Remove(ctx context.Context, s jail.Spec) error
-}
-
-// Volume is the file system that templates are on.
-type Volume interface {
-	// Make makes an empty subvolume.
-	Make(path string) error
-	// Freeze makes a subvolume read-only.
-	Freeze(path string) error
-	// Delete removes a subvolume with all that's in it, or a directory. None is no error.
-	Delete(path string) error
 }
 
 // Uploads are what clients have uploaded for builds.

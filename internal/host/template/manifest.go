@@ -1,8 +1,6 @@
 package template
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,11 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/host/image"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
@@ -34,17 +31,17 @@ const format = 2
 
 // manifest says what a snapshot is made of. It's written last.
 type manifest struct {
-	Format    int                 `json:"format"`
-	Template  string              `json:"template"`
-	Order     Order               `json:"order"`
-	Secondary bool                `json:"secondary,omitempty"` // of another shape than the template's own
-	Made      time.Time           `json:"made"`
-	Size      rootfs.Size         `json:"size"`
-	Sources   sources             `json:"sources"`
-	Defaults  Defaults            `json:"defaults"`
-	Image     *image.Config       `json:"image,omitempty"` // of a source that is an image
-	VMM       vmm.Manifest        `json:"vmm"`
-	Files     map[string]fileInfo `json:"files"`
+	Format    int                  `json:"format"`
+	Template  string               `json:"template"`
+	Order     Order                `json:"order"`
+	Secondary bool                 `json:"secondary,omitempty"` // of another shape than the template's own
+	Made      time.Time            `json:"made"`
+	Size      rootfs.Size          `json:"size"`
+	Sources   sources              `json:"sources"`
+	Defaults  Defaults             `json:"defaults"`
+	Image     *image.Config        `json:"image,omitempty"` // of a source that is an image
+	VMM       vmm.Manifest         `json:"vmm"`
+	Files     map[string]seal.Info `json:"files"`
 }
 
 // sources are what a snapshot was made with. One that was made with others than today's is out of date.
@@ -66,30 +63,15 @@ func sourcesOf(c *Config, o Order) sources {
 	return s
 }
 
-// fileInfo is what is known of a file of a template.
-type fileInfo struct {
-	Bytes  int64  `json:"bytes"`  // its length
-	Data   int64  `json:"data"`   // how many of them aren't in a hole
-	SHA256 string `json:"sha256"` // see digest
-}
-
 // base is a snapshot on file.
 type base struct {
 	dir    string
 	m      manifest
 	digest string // of the manifest
-	seen   map[string]inode
+	seen   map[string]seal.Inode
 	use    sync.RWMutex // held for reading by those who load from it
 	sealed *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
 	unfit  bool         // the driver has refused it. The store's mu guards it
-}
-
-// inode tells a file's content from another one, or a later one: nothing changes it in a directory that is read-only, and whoever does
-// nevertheless changes its time.
-type inode struct {
-	device, number uint64
-	bytes          int64
-	changed        unix.Timespec
 }
 
 func (b *base) file(name string) string { return filepath.Join(b.dir, name) }
@@ -113,17 +95,16 @@ func readBase(dir string) (*base, error) {
 	if err := b.remember(); err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(text)
-	b.digest = "sha256:" + hex.EncodeToString(sum[:])
+	b.digest = seal.ManifestDigest(text)
 	return b, nil
 }
 
 // remember notes which files were read, for check.
 func (b *base) remember() error {
-	seen := map[string]inode{}
+	seen := map[string]seal.Inode{}
 	for _, name := range []string{diskName, memoryName, stateName} {
 		var err error
-		if seen[name], err = b.inode(name); err != nil {
+		if seen[name], err = seal.InodeOf(b.file(name)); err != nil {
 			return err
 		}
 	}
@@ -135,7 +116,7 @@ func (b *base) remember() error {
 // machine do anything. Their data is read whole, some 40 MiB. A disk's damage shows in its file system; reading all of it takes seconds.
 func (b *base) verify() error {
 	for _, name := range []string{stateName, memoryName} {
-		got, err := digest(b.file(name))
+		got, err := seal.Digest(b.file(name))
 		if err != nil {
 			return err
 		}
@@ -160,23 +141,15 @@ func (b *base) check() error {
 }
 
 func (b *base) checkFile(name string) error {
-	now, err := b.inode(name)
+	now, err := seal.InodeOf(b.file(name))
 	if err != nil {
 		return err
 	}
-	if want := b.m.Files[name].Bytes; now.bytes != want {
-		return fmt.Errorf("%s has %d bytes, the manifest says %d", name, now.bytes, want)
+	if want := b.m.Files[name].Bytes; now.Bytes != want {
+		return fmt.Errorf("%s has %d bytes, the manifest says %d", name, now.Bytes, want)
 	}
 	if was, ok := b.seen[name]; ok && now != was {
 		return fmt.Errorf("%s was changed or exchanged", name)
 	}
 	return nil
-}
-
-func (b *base) inode(name string) (inode, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(b.file(name), &st); err != nil {
-		return inode{}, fmt.Errorf("look at %s: %w", b.file(name), err)
-	}
-	return inode{device: uint64(st.Dev), number: st.Ino, bytes: st.Size, changed: st.Ctim}, nil
 }

@@ -2,13 +2,13 @@ package template
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
@@ -34,7 +34,7 @@ func (b *builder) snapshot(ctx context.Context) (*base, error) {
 	if err := b.finish(vm); err != nil {
 		return nil, err
 	}
-	if err := b.publish(); err != nil {
+	if err := seal.Publish(b.cfg.Volume, b.dir, b.final()); err != nil {
 		return nil, err
 	}
 	return readBase(b.final())
@@ -69,11 +69,11 @@ func (b *builder) finish(vm vmm.Manifest) error {
 	b.now("sealing the base snapshot")
 	m := manifest{
 		Format: format, Template: b.order.Template, Order: b.order, Secondary: b.secondary, Made: time.Now().UTC(), Size: b.size,
-		Sources: sourcesOf(b.cfg, b.order), Defaults: b.state, Image: b.config, VMM: vm, Files: map[string]fileInfo{},
+		Sources: sourcesOf(b.cfg, b.order), Defaults: b.state, Image: b.config, VMM: vm, Files: map[string]seal.Info{},
 	}
 	for _, name := range []string{diskName, memoryName, stateName} {
 		path := filepath.Join(b.dir, name)
-		info, err := seal(path)
+		info, err := seal.File(path)
 		if err != nil {
 			return err
 		}
@@ -91,14 +91,3 @@ func (b *builder) finish(vm vmm.Manifest) error {
 
 // final is the name of the directory when it's whole.
 func (b *builder) final() string { return strings.TrimSuffix(b.dir, buildSuffix) }
-
-// publish makes the directory read-only and gives it its name. It stays in its parent, which is all that btrfs allows then.
-func (b *builder) publish() error {
-	if err := b.cfg.Volume.Freeze(b.dir); err != nil {
-		return err
-	}
-	if err := os.Rename(b.dir, b.final()); err != nil {
-		return fmt.Errorf("publish template %s: %w", b.order.Template, err)
-	}
-	return durable.SyncDir(b.cfg.Dir)
-}

@@ -22,6 +22,7 @@ import (
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -181,7 +182,7 @@ func (r *rig) put(o Order, change func(*manifest)) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m := manifest{Format: format, Template: o.Template, Order: o, Size: size, Made: time.Now(), Files: map[string]fileInfo{}}
+	m := manifest{Format: format, Template: o.Template, Order: o, Size: size, Made: time.Now(), Files: map[string]seal.Info{}}
 	m.Sources = sourcesOf(&Config{Driver: r, Kernel: kernel.Files{Digest: r.kernel}}, o)
 	change(&m)
 	dir := filepath.Join(r.dir, "templates", space.HostLabel(o.Template)+"-"+strings.ToLower(rand.Text()))
@@ -196,7 +197,7 @@ func (r *rig) put(o Order, change func(*manifest)) {
 			continue
 		}
 		var err error
-		if m.Files[name], err = seal(filepath.Join(dir, name)); err != nil {
+		if m.Files[name], err = seal.File(filepath.Join(dir, name)); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -208,7 +209,7 @@ func (r *rig) put(o Order, change func(*manifest)) {
 func TestOnlyWholeAndUsefulTemplatesAreKept(t *testing.T) {
 	for name, change := range map[string]func(*manifest){
 		"format":    func(m *manifest) { m.Format++ },
-		"length":    func(m *manifest) { m.Files[diskName] = fileInfo{Bytes: 1} },
+		"length":    func(m *manifest) { m.Files[diskName] = seal.Info{Bytes: 1} },
 		"unknown":   func(m *manifest) { m.Order.Recipe = "nope" },
 		"another":   func(m *manifest) { m.Template = space.NewID(space.PrefixTemplate) },
 		"no source": func(m *manifest) { m.Order.Recipe = "" },

@@ -1,4 +1,6 @@
-package template
+// Package seal makes what belongs to a snapshot durable, and tells it from anything else later: files with digests of their data, a directory that can't be
+// changed and gets its name last. Templates and snapshots of sandboxes are kept this way.
+package seal
 
 import (
 	"bytes"
@@ -21,11 +23,19 @@ const blockBytes = 4096
 // readBytes is how much is read at once.
 const readBytes = 1 << 20
 
-// seal makes holes of a file's zeroes, writes what remains to the disk and returns what the manifest says of it.
-func seal(path string) (fileInfo, error) {
+// Info is what a manifest says of a file.
+type Info struct {
+	Bytes  int64  `json:"bytes"`  // its length
+	Data   int64  `json:"data"`   // how many of them aren't in a hole, or are in the parts that the digest is of
+	SHA256 string `json:"sha256"` // see File and Parts; "" of a file that isn't read
+}
+
+// File makes holes of a file's zeroes, writes what remains to the disk and returns what the manifest says of it. The digest is of each block that isn't
+// zero, with its number.
+func File(path string) (Info, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return fileInfo{}, err
+		return Info{}, err
 	}
 	defer f.Close()
 	info, err := scan(f, false)
@@ -33,13 +43,13 @@ func seal(path string) (fileInfo, error) {
 		err = f.Sync()
 	}
 	if err != nil {
-		return fileInfo{}, fmt.Errorf("seal %s: %w", path, err)
+		return Info{}, fmt.Errorf("seal %s: %w", path, err)
 	}
 	return info, nil
 }
 
-// digest is what seal returned as a file's SHA256, of what the file holds now.
-func digest(path string) (string, error) {
+// Digest is what File returned as a file's SHA256, of what the file holds now.
+func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -53,16 +63,25 @@ func digest(path string) (string, error) {
 }
 
 // scan goes through a file and makes holes of its zeroes, unless they're to be left alone.
-func scan(f *os.File, keep bool) (fileInfo, error) {
+func scan(f *os.File, keep bool) (Info, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return fileInfo{}, err
+		return Info{}, err
 	}
-	s := sealer{file: f, keep: keep, sum: sha256.New(), buf: make([]byte, readBytes)}
+	s := newSealer(f, keep)
 	if err := s.extents(size); err != nil {
-		return fileInfo{}, err
+		return Info{}, err
 	}
-	return fileInfo{Bytes: size, Data: s.data, SHA256: hex.EncodeToString(s.sum.Sum(nil))}, nil
+	return s.info(size), nil
+}
+
+func newSealer(f *os.File, keep bool) *sealer {
+	return &sealer{file: f, keep: keep, sum: sha256.New(), buf: make([]byte, readBytes)}
+}
+
+// info is what has been found of a file of a size.
+func (s *sealer) info(size int64) Info {
+	return Info{Bytes: size, Data: s.data, SHA256: hex.EncodeToString(s.sum.Sum(nil))}
 }
 
 // sealer goes through a file once. Its digest covers each block that isn't zero, with its number, so that it doesn't depend on where the

@@ -1,4 +1,4 @@
-package template
+package seal
 
 import (
 	"bytes"
@@ -41,11 +41,11 @@ func TestSealKeepsTheContentAndTheDigestIgnoresHoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := seal(sparse)
+		a, err := File(sparse)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := seal(full)
+		b, err := File(full)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestSealDigestTellsFilesApart(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]string{}
 	for name, blocks := range map[string][]byte{"a": {2, 0}, "b": {0, 2}, "c": {2, 2}, "d": {3, 0}, "e": {}} {
-		info, err := seal(write(t, dir, name, blocks))
+		info, err := File(write(t, dir, name, blocks))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package template
+package seal
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ func TestSealedMemoryCanBeMappedAndNotChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := sealMemory(path)
+	f, err := Memory(path)
 	if err != nil {
 		t.Fatal(err)
 	}
