@@ -303,8 +303,8 @@ func (m *testMachine) Close() error                 { return nil }
 func (m *testMachine) Err() error                   { return m.rig.fate }
 func (m *testMachine) LastWords() string            { return "what it said" }
 
-func (m *testMachine) Save(context.Context, *os.File, *os.File) (vmm.Manifest, error) {
-	return vmm.Manifest{}, errors.New("this test saves nothing")
+func (m *testMachine) Save(context.Context, *os.File, *os.File) (vmm.Manifest, vmm.Finish, error) {
+	return vmm.Manifest{}, nil, errors.New("this test saves nothing")
 }
 
 func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {

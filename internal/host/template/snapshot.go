@@ -57,8 +57,11 @@ func (b *builder) save(ctx context.Context, g guest) (vmm.Manifest, error) {
 		return vmm.Manifest{}, err
 	}
 	defer state.Close()
-	manifest, err := g.vm.Save(ctx, state, nil)
+	manifest, finish, err := g.vm.Save(ctx, state, nil)
 	if err != nil {
+		return vmm.Manifest{}, err
+	}
+	if err := finish(ctx); err != nil {
 		return vmm.Manifest{}, err
 	}
 	return manifest, g.vm.Kill(ctx)

@@ -20,7 +20,7 @@
 // # What repeated calls do
 //
 // Pause of a paused machine, Resume of a running one and Kill of a dead one succeed and change nothing. Save needs a paused machine
-// and leaves it paused. Every call on a machine whose process is gone returns ErrGone. Boot and Load that fail leave no process behind;
+// and leaves it paused; what it then leaves to its Finish needs the machine no more. Every call on a machine whose process is gone returns ErrGone. Boot and Load that fail leave no process behind;
 // what the caller put into the enclosure stays the caller's to remove.
 //
 // # What a caller may assume
@@ -135,8 +135,9 @@ type Machine interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
 	// Save writes the device state to the given file, and the memory to the other one unless it's nil (a booted machine's memory
-	// already is in the file given to Boot, if one was). The machine must be paused. Neither file is synced.
-	Save(ctx context.Context, state, memory *os.File) (Manifest, error)
+	// already is in the file given to Boot, if one was). A loaded machine's must come as a copy of what it was loaded from: a reflink costs nothing.
+	// The machine must be paused. When Save returns it may go on, or end. The memory file is whole when Finish has returned. Neither file is synced.
+	Save(ctx context.Context, state, memory *os.File) (Manifest, Finish, error)
 	// Kill ends the process and returns when it's gone.
 	Kill(ctx context.Context) error
 	// Done is closed when the process is gone.
@@ -149,6 +150,14 @@ type Machine interface {
 	// Close lets go of the machine without ending it: the daemon is stopping.
 	Close() error
 }
+
+// Finish writes into a Save's memory file what was only read while the machine stood still: a file system takes ten times as long to take pages as
+// memory does, and the guest would wait for it. It's never nil when Save succeeds, and is called once before the file is closed: what is held is
+// freed, also when ctx has ended and nothing is written.
+type Finish func(ctx context.Context) error
+
+// Finished is the Finish of a Save that has left nothing to do.
+func Finished(context.Context) error { return nil }
 
 // Handle finds a machine again. It's written to disk as JSON before the machine is used.
 type Handle struct {

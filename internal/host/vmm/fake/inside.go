@@ -168,7 +168,7 @@ func (m *inside) gone() bool {
 }
 
 // Save writes a state file that says nothing.
-func (m *inside) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, error) {
+func (m *inside) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, vmm.Finish, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err := vmm.ErrGone
@@ -180,9 +180,9 @@ func (m *inside) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, error
 		err = writeState(state)
 	}
 	if err != nil {
-		return vmm.Manifest{}, fmt.Errorf("save machine %s: %w", m.id, err)
+		return vmm.Manifest{}, nil, fmt.Errorf("save machine %s: %w", m.id, err)
 	}
-	return manifest(m.shape), nil
+	return manifest(m.shape), vmm.Finished, nil
 }
 
 // Kill ends the agent.

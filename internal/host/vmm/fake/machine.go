@@ -137,7 +137,7 @@ func (m *machine) stopped() (bool, error) {
 }
 
 // Save writes a state file that says nothing.
-func (m *machine) Save(ctx context.Context, state, _ *os.File) (vmm.Manifest, error) {
+func (m *machine) Save(ctx context.Context, state, _ *os.File) (vmm.Manifest, vmm.Finish, error) {
 	err := m.exclusively(ctx, func() error {
 		stopped, err := m.stopped()
 		if err != nil {
@@ -149,9 +149,9 @@ func (m *machine) Save(ctx context.Context, state, _ *os.File) (vmm.Manifest, er
 		return writeState(state)
 	})
 	if err != nil {
-		return vmm.Manifest{}, fmt.Errorf("save machine %s: %w", m.spec.ID, err)
+		return vmm.Manifest{}, nil, fmt.Errorf("save machine %s: %w", m.spec.ID, err)
 	}
-	return manifest(m.spec.Shape), nil
+	return manifest(m.spec.Shape), vmm.Finished, nil
 }
 
 // abandon ends a machine that didn't start, and adds to the error what the agent said.

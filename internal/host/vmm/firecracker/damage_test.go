@@ -107,7 +107,7 @@ func otherState(t *testing.T, e vmm.Enclosure) []byte {
 	f, err := os.Create(filepath.Join(dir, "state"))
 	must(t, err)
 	defer f.Close()
-	_, err = m.Save(t.Context(), f, nil)
+	_, err = vmmtest.Save(t.Context(), m, f, nil)
 	must(t, err)
 	b, err := os.ReadFile(f.Name())
 	must(t, err)
@@ -156,7 +156,7 @@ func TestAFullDisk(t *testing.T) {
 	memory, err := os.Create(filepath.Join(t.TempDir(), "memory"))
 	must(t, err)
 	defer memory.Close()
-	if _, err := m.Save(ctx, full, memory); !errors.Is(err, unix.ENOSPC) {
+	if _, err := vmmtest.Save(ctx, m, full, memory); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("the save of a state says %v, want ENOSPC", err)
 	}
 	dir := t.TempDir()

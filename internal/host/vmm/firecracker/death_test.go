@@ -166,7 +166,7 @@ func saveSomewhere(ctx context.Context, t *testing.T, m vmm.Machine, dir string)
 	must(t, err)
 	defer memory.Close()
 	must(t, memory.Truncate(ratioShape.MemoryBytes))
-	manifest, err := m.Save(ctx, state, memory)
+	manifest, err := vmmtest.Save(ctx, m, state, memory)
 	for _, f := range []*os.File{state, memory} {
 		var st unix.Stat_t
 		if must(t, unix.Fstat(int(f.Fd()), &st)); st.Uid != 0 {

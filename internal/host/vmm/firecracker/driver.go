@@ -33,12 +33,16 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
 	"github.com/space-platform/space/internal/host/vmm/pager"
+	"github.com/space-platform/space/internal/host/vmm/pages"
 	"github.com/space-platform/space/internal/host/vmm/tsc"
 	"github.com/space-platform/space/internal/proc"
 )
 
 // Name is the driver's word in manifests, handles and the API.
 const Name = "firecracker"
+
+// maxHeld is the memory in bytes that all saves together may hold of what they have yet to write.
+const maxHeld = 384 << 20
 
 // Config says which Firecracker, and how.
 type Config struct {
@@ -67,13 +71,14 @@ type Driver struct {
 	tscKHz  int64
 	bootID  string
 	paging  error // why memory can't come page by page
+	held    *pages.Buffer
 }
 
 var _ vmm.Driver = (*Driver)(nil)
 
 // New looks at Firecracker and the host's processor. Whether a guest runs is for the doctor and the self-test to find out.
 func New(ctx context.Context, c Config) (*Driver, error) {
-	d := &Driver{config: c}
+	d := &Driver{config: c, held: pages.NewBuffer(maxHeld)}
 	if err := d.look(ctx); err != nil {
 		return nil, fmt.Errorf("make the firecracker driver: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
 	"github.com/space-platform/space/internal/host/vmm/monitor"
 	"github.com/space-platform/space/internal/host/vmm/pager"
+	"github.com/space-platform/space/internal/host/vmm/pages"
 )
 
 // machine implements vmm.Machine.
@@ -24,6 +25,7 @@ type machine struct {
 	api     *api.Client
 	port    *monitor.Port
 	turn    chan struct{} // held by the one operation that changes the machine
+	held    *pages.Buffer // for what is saved
 	saved   bool          // whether it may have been saved before; guarded by turn
 	reset   bool          // whether a reset of the vsock device is announced; guarded by turn
 
@@ -39,7 +41,7 @@ type machine struct {
 }
 
 func (d *Driver) newMachine(p *monitor.Process, said *monitor.Said, starter vmm.Starter, s spec) *machine {
-	m := &machine{spec: s, process: p, said: said, starter: starter, turn: make(chan struct{}, 1), forgetful: d.version.release == forgetsVsock, released: make(chan struct{})}
+	m := &machine{held: d.held, spec: s, process: p, said: said, starter: starter, turn: make(chan struct{}, 1), forgetful: d.version.release == forgetsVsock, released: make(chan struct{})}
 	m.api = api.New(func(ctx context.Context) (net.Conn, error) { return p.DialWithin(ctx, apiSocket) }, d.config.Trace)
 	dial := dialPort
 	if !d.version.atLeast(awaitsReset) {

@@ -71,7 +71,7 @@ func makeBase(t *testing.T, d *firecracker.Driver, e vmm.Enclosure) base {
 	state, err := os.Create(b.state)
 	must(t, err)
 	defer state.Close()
-	b.manifest, err = m.Save(t.Context(), state, nil)
+	b.manifest, err = vmmtest.Save(t.Context(), m, state, nil)
 	must(t, err, os.Chmod(b.memory, 0o444), os.Chown(b.memory, 0, 0))
 	return b
 }
@@ -95,7 +95,7 @@ func byDriver(t *testing.T, d *firecracker.Driver, b base, e vmm.Enclosure) (loa
 	talk(t, m.DialGuest)
 	must(t, m.Pause(t.Context()))
 	begun = time.Now()
-	_, err = m.Save(t.Context(), state, memory)
+	_, err = vmmtest.Save(t.Context(), m, state, memory)
 	save = time.Since(begun)
 	must(t, err)
 	return load, save

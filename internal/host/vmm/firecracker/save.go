@@ -18,38 +18,44 @@ import (
 // Of a loaded machine the memory file must come as a copy of what the machine was loaded from (a reflink costs nothing). Firecracker writes over it
 // what the guest has changed since it was loaded, or saved last; at a later save what had changed before is read from outside. Of a booted machine
 // the file may be nil if it was booted with one; what it hasn't touched stays a hole, and a later save writes all of its memory.
-func (m *machine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifest, error) {
-	err := m.operate(ctx, "save", func(ctx context.Context) error { return m.save(ctx, state, memory) })
+func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manifest, finish vmm.Finish, err error) {
+	err = m.operate(ctx, "save", func(ctx context.Context) error {
+		finish, err = m.save(ctx, state, memory)
+		return err
+	})
 	if err != nil {
-		return vmm.Manifest{}, err
+		return vmm.Manifest{}, nil, err
 	}
-	return m.spec.Manifest, nil
+	return m.spec.Manifest, finish, nil
 }
 
-func (m *machine) save(ctx context.Context, state, memory *os.File) (err error) {
+func (m *machine) save(ctx context.Context, state, memory *os.File) (vmm.Finish, error) {
 	i, err := m.api.Instance(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if i.State != api.Paused {
-		return errors.New("it isn't paused")
+		return nil, errors.New("it isn't paused")
 	}
 	order, lent, err := m.plan(state, memory)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	before := m.saved
 	if err := m.write(ctx, order, lent); err != nil {
-		return err
+		return nil, err
 	}
-	switch {
-	case !before || !m.spec.Loaded:
-		return nil
-	case m.pager != nil:
-		return m.copyPresent(ctx, memory)
-	default:
-		return pages.CopyChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, memory)
+	if !before || !m.spec.Loaded {
+		return vmm.Finished, nil
 	}
+	if m.pager != nil {
+		return vmm.Finished, m.copyPresent(ctx, memory)
+	}
+	t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, memory, m.held)
+	if err != nil {
+		return nil, err
+	}
+	return t.Write, nil
 }
 
 // copyPresent copies what is in a machine's memory that came page by page.

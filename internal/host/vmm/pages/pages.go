@@ -6,7 +6,6 @@ package pages
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -38,31 +37,6 @@ const (
 type Memory struct {
 	Inode uint64
 	Bytes int64
-}
-
-// CopyChanged writes the pages that a process has changed in its private mapping of a memory file over another file, at their places. That must be
-// a copy of the memory file, and the process must not run guest code meanwhile.
-func CopyChanged(ctx context.Context, pid int, memory Memory, to *os.File) error {
-	if size, err := to.Seek(0, io.SeekEnd); err != nil || size != memory.Bytes {
-		return errors.Join(err, fmt.Errorf("the file for it has %d bytes, want a copy of what was loaded: %d", size, memory.Bytes))
-	}
-	parts, err := findMappings(pid, memory)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, chunkPages*pageBytes)
-	for _, part := range parts {
-		err := changedRuns(pid, part.start, int64(part.end-part.start), func(offset, length int64) error {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			return copyRun(pid, part.start+uint64(offset), buf[:length], to, int64(part.offset)+offset)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // copyRun copies some pages from an address of a process to an offset of a file.

@@ -2,7 +2,9 @@ package pages
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -131,21 +133,85 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer to.Close()
-	if err := CopyChanged(t.Context(), os.Getpid(), memory, to); err == nil {
+	roomy := NewBuffer(64 << 20)
+	if _, err := TakeChanged(t.Context(), os.Getpid(), memory, to, roomy); err == nil {
 		t.Error("an empty file was taken for a copy of the memory")
 	}
 	if _, err := to.Write(base); err != nil {
 		t.Fatal(err)
 	}
-	if err := CopyChanged(t.Context(), os.Getpid(), memory, to); err != nil {
-		t.Fatal(err)
-	}
-	got := make([]byte, len(want))
-	if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the copy differs from the memory (%v)", err)
+	for _, buffer := range []*Buffer{roomy, NewBuffer(blockBytes), NewBuffer(0)} {
+		if _, err := to.WriteAt(base, 0); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := TakeChanged(t.Context(), os.Getpid(), memory, to, buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held := buffer.held.Load(); held > buffer.limit || held == 0 && buffer.limit > 0 {
+			t.Errorf("%d bytes are held of at most %d", held, buffer.limit)
+		}
+		got := make([]byte, len(want))
+		if buffer == roomy {
+			copy(m, "too late") // the machine goes on
+			if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, base) {
+				t.Errorf("the file was written to before its time (%v)", err)
+			}
+		}
+		if err := taken.Write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		copy(m, want[:8])
+		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("with a buffer of %d bytes the copy differs from the memory (%v)", buffer.limit, err)
+		}
+		if held := buffer.held.Load(); held != 0 {
+			t.Errorf("%d bytes are held afterwards", held)
+		}
 	}
 	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, base) {
 		t.Errorf("the file itself has changed (%v)", err)
+	}
+}
+
+// What isn't to be written any more is freed.
+func TestTakenPagesAreFreed(t *testing.T) {
+	buffer := NewBuffer(4 * blockBytes)
+	to, err := os.OpenFile(filepath.Join(t.TempDir(), "memory"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	if err := to.Truncate(1 << 20); err != nil {
+		t.Fatal(err)
+	}
+	m, err := unix.Mmap(int(to.Fd()), 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(m)
+	for at := 0; at < len(m); at += pageBytes {
+		m[at] = 1
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(to.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	memory := Memory{Inode: st.Ino, Bytes: 1 << 20}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if taken, err := TakeChanged(over, os.Getpid(), memory, to, buffer); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v, want what ended the context", taken, err)
+	}
+	taken, err := TakeChanged(t.Context(), os.Getpid(), memory, to, buffer)
+	if err != nil || buffer.held.Load() == 0 {
+		t.Fatalf("%v, %d bytes are held", err, buffer.held.Load())
+	}
+	if err := taken.Write(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want what ended the context", err)
+	}
+	if held := buffer.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held afterwards", held)
 	}
 }
 

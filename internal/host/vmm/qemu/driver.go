@@ -23,6 +23,7 @@ import (
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/cpu"
+	"github.com/space-platform/space/internal/host/vmm/pages"
 	"github.com/space-platform/space/internal/host/vmm/tsc"
 	"github.com/space-platform/space/internal/proc"
 )
@@ -35,6 +36,10 @@ const Program = "/usr/bin/qemu-system-x86_64"
 
 // emulationFactor is how much slower guest code is under emulation, about.
 const emulationFactor = 10
+
+// maxHeld is the memory in bytes that all saves together may hold of what they have yet to write: a busy sandbox's 200 MiB and a few of the
+// usual 30. Beyond it pages are written while their machine stands still.
+const maxHeld = 384 << 20
 
 // Config is what the driver can't find out cheaply by itself.
 type Config struct {
@@ -49,6 +54,7 @@ type Driver struct {
 	tscKHz  int64
 	hostCPU string
 	bootID  string
+	held    *pages.Buffer
 }
 
 var _ vmm.Driver = (*Driver)(nil)
@@ -61,7 +67,7 @@ func New(ctx context.Context, c Config) (*Driver, error) {
 	if c.Acceleration != "kvm" && c.Acceleration != "tcg" {
 		return nil, fmt.Errorf("make the qemu driver: acceleration %q: want kvm or tcg", c.Acceleration)
 	}
-	d := &Driver{config: c}
+	d := &Driver{config: c, held: pages.NewBuffer(maxHeld)}
 	if err := d.look(ctx); err != nil {
 		return nil, fmt.Errorf("make the qemu driver: %w", err)
 	}

@@ -131,7 +131,7 @@ func (k bench) save(m vmm.Machine, to string) vmm.Manifest {
 	state, err := os.Create(to)
 	k.must(err)
 	defer state.Close()
-	manifest, err := m.Save(k.within(), state, nil)
+	manifest, err := vmmtest.Save(k.within(), m, state, nil)
 	k.must(err)
 	k.end(m)
 	return manifest

@@ -12,6 +12,7 @@ import (
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/monitor"
+	"github.com/space-platform/space/internal/host/vmm/pages"
 	"github.com/space-platform/space/internal/host/vmm/qemu/qmp"
 )
 
@@ -23,6 +24,7 @@ type machine struct {
 	memory  *os.File      // that of a booted machine which is in no file system, as long as it's open here; it outlives QEMU
 	port    *monitor.Port
 	turn    chan struct{} // held by the one operation that uses the monitor
+	held    *pages.Buffer // for what is saved
 
 	released chan struct{}  // closed by Close
 	reporter sync.WaitGroup // report's goroutine
@@ -33,8 +35,8 @@ type machine struct {
 	killed bool // by us
 }
 
-func newMachine(p *monitor.Process, said *monitor.Said, s spec) *machine {
-	return &machine{spec: s, process: p, said: said, port: p.Port(s.Link), turn: make(chan struct{}, 1), released: make(chan struct{})}
+func (d *Driver) newMachine(p *monitor.Process, said *monitor.Said, s spec) *machine {
+	return &machine{held: d.held, spec: s, process: p, said: said, port: p.Port(s.Link), turn: make(chan struct{}, 1), released: make(chan struct{})}
 }
 
 // started returns a machine that is up, and begins to watch for its end.

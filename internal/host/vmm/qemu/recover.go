@@ -18,7 +18,7 @@ func (d *Driver) Recover(ctx context.Context, e vmm.Enclosure, h vmm.Handle) (vm
 	if err != nil {
 		return nil, fmt.Errorf("recover machine %s: %w", e.ID, err)
 	}
-	m := newMachine(p, nil, s)
+	m := d.newMachine(p, nil, s)
 	if err := m.connect(ctx); err != nil {
 		err = m.explain(err)
 		m.Close()

@@ -13,11 +13,11 @@ import (
 
 // Save writes device state and memory.
 //
-// Of a loaded machine the memory file must come as a copy of what the machine was loaded from (a reflink costs nothing): only the pages that
-// the guest has changed since are written over it. Of a booted machine it may be nil; any other file gets a full copy, shared with the
+// Of a loaded machine only the pages that the guest has changed since are written over the copy of what it was loaded from. They are read while it
+// stands still, and written by Finish as far as the driver may hold them (see maxHeld). Of a booted machine it may be nil; any other file gets a full copy, shared with the
 // original where the file system can.
-func (m *machine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifest, error) {
-	err := m.exclusively(ctx, func(q *qmp.Client) error {
+func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manifest, finish vmm.Finish, err error) {
+	err = m.exclusively(ctx, func(q *qmp.Client) error {
 		s, err := status(ctx, q)
 		if err != nil {
 			return err
@@ -28,15 +28,15 @@ func (m *machine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifes
 		if err := saveState(ctx, q, state); err != nil {
 			return fmt.Errorf("device state: %w", err)
 		}
-		if err := m.saveMemory(ctx, memory); err != nil {
+		if finish, err = m.saveMemory(ctx, memory); err != nil {
 			return fmt.Errorf("memory: %w", err)
 		}
 		return nil
 	})
 	if err != nil {
-		return vmm.Manifest{}, fmt.Errorf("save machine %s: %w", m.spec.ID, m.explain(err))
+		return vmm.Manifest{}, nil, fmt.Errorf("save machine %s: %w", m.spec.ID, m.explain(err))
 	}
-	return m.spec.Manifest, nil
+	return m.spec.Manifest, finish, nil
 }
 
 // saveState lets QEMU write its device state into an open file. It takes a file that is open for writing only, so it gets a
@@ -69,21 +69,25 @@ func reopen(f *os.File) (w *os.File, err error) {
 	return w, errors.Join(cerr, err)
 }
 
-func (m *machine) saveMemory(ctx context.Context, f *os.File) error {
+func (m *machine) saveMemory(ctx context.Context, f *os.File) (vmm.Finish, error) {
 	switch {
 	case m.spec.Private && f == nil:
-		return errors.New("the machine was loaded: what it changed needs a file")
+		return nil, errors.New("the machine was loaded: what it changed needs a file")
 	case m.spec.Private:
-		return pages.CopyChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, f)
+		t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, f, m.held)
+		if err != nil {
+			return nil, err
+		}
+		return t.Write, nil
 	case f == nil && m.spec.Memory.FD != 0:
-		return errors.New("the machine was booted without a memory file: its memory needs one")
+		return nil, errors.New("the machine was booted without a memory file: its memory needs one")
 	case f == nil:
-		return nil
+		return vmm.Finished, nil
 	}
 	src, err := m.spec.Memory.open(m.process.PID())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer src.Close()
-	return copyWhole(ctx, src, f, m.spec.Memory.Bytes)
+	return vmm.Finished, copyWhole(ctx, src, f, m.spec.Memory.Bytes)
 }

@@ -121,7 +121,7 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, l Line, f files) (*
 	if err != nil {
 		return nil, err
 	}
-	m := newMachine(p, said, s)
+	m := d.newMachine(p, said, s)
 	if err := m.connect(ctx); err != nil {
 		return nil, m.abandon(ctx, err)
 	}

@@ -94,8 +94,12 @@ func (r *run) save(ctx context.Context, m vmm.Machine) error {
 		return err
 	}
 	defer state.Close()
-	r.manifest, err = m.Save(ctx, state, nil)
-	return err
+	manifest, finish, err := m.Save(ctx, state, nil)
+	if err != nil {
+		return err
+	}
+	r.manifest = manifest
+	return finish(ctx)
 }
 
 func (r *run) load(ctx context.Context) error {

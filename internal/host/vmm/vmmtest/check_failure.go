@@ -44,7 +44,7 @@ func checkGone(t *testing.T, s *suite) {
 	for name, call := range map[string]func() error{
 		"pause":  func() error { return g.Pause(s.within(t)) },
 		"resume": func() error { return g.Resume(s.within(t)) },
-		"save":   func() error { _, err := g.Save(s.within(t), state, nil); return err },
+		"save":   func() error { _, err := Save(s.within(t), g, state, nil); return err },
 		"dial":   func() error { _, err := g.DialGuest(s.within(t)); return err },
 	} {
 		if err := call(); !errors.Is(err, vmm.ErrGone) {
@@ -100,7 +100,7 @@ func checkStopped(t *testing.T, s *suite) {
 	for name, call := range map[string]func(context.Context) error{
 		"pause":   func(ctx context.Context) error { return g.Pause(ctx) },
 		"resume":  func(ctx context.Context) error { return g.Resume(ctx) },
-		"save":    func(ctx context.Context) error { _, err := g.Save(ctx, state, nil); return err },
+		"save":    func(ctx context.Context) error { _, err := Save(ctx, g, state, nil); return err },
 		"dial":    func(ctx context.Context) error { _, err := g.DialGuest(ctx); return err },
 		"recover": func(ctx context.Context) error { return recoverAndClose(ctx, s.Driver, g) },
 	} {

@@ -103,7 +103,7 @@ func checkSavePaused(t *testing.T, s *suite) {
 	state, memory := create(t, dir+"/state"), create(t, dir+"/memory")
 	defer state.Close()
 	defer memory.Close()
-	if _, err := g.Save(s.within(t), state, memory); err == nil {
+	if _, err := Save(s.within(t), g, state, memory); err == nil {
 		t.Error("a running machine was saved")
 	}
 	first, second := g.save(s.place(t)), snapshot{}

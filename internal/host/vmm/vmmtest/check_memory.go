@@ -24,10 +24,10 @@ func checkOwnMemory(t *testing.T, s *suite) {
 	state, memory := create(t, filepath.Join(dir, "state")), create(t, filepath.Join(dir, "saved"))
 	defer state.Close()
 	defer memory.Close()
-	if _, err := g.Save(s.within(t), state, nil); err == nil {
+	if _, err := Save(s.within(t), g, state, nil); err == nil {
 		t.Error("it was saved without its memory")
 	}
-	manifest, err := g.Save(s.within(t), state, memory)
+	manifest, err := Save(s.within(t), g, state, memory)
 	if err != nil {
 		t.Fatal(err)
 	}

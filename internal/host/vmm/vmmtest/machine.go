@@ -122,7 +122,7 @@ func (g *guest) save(dir string) snapshot {
 	defer state.Close()
 	defer memory.Close()
 	var err error
-	if snap.manifest, err = g.Save(g.s.within(g.t), state, memory); err != nil {
+	if snap.manifest, err = Save(g.s.within(g.t), g, state, memory); err != nil {
 		g.t.Fatalf("save: %v", err)
 	}
 	if g.disk != "" {
@@ -132,6 +132,15 @@ func (g *guest) save(dir string) snapshot {
 		}
 	}
 	return snap
+}
+
+// Save saves a paused machine and finishes at once.
+func Save(ctx context.Context, m vmm.Machine, state, memory *os.File) (vmm.Manifest, error) {
+	manifest, finish, err := m.Save(ctx, state, memory)
+	if err != nil {
+		return vmm.Manifest{}, err
+	}
+	return manifest, finish(ctx)
 }
 
 // create opens a file for reading and writing, and makes it if it's missing.

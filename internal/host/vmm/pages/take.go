@@ -1,0 +1,186 @@
+package pages
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// How pages are taken while a machine stands still.
+const (
+	blockBytes = 4 << 20  // memory that is had from the kernel at once; two huge pages
+	pieceBytes = 16 << 20 // of a guest's memory that one reader looks at before it takes the next piece
+	maxReaders = 4
+)
+
+// Buffer bounds the memory that all saves of a process hold together, in bytes.
+type Buffer struct {
+	limit int64
+	held  atomic.Int64
+}
+
+// NewBuffer returns one of a size in bytes, of which whole blocks of 4 MiB are used.
+func NewBuffer(limit int64) *Buffer { return &Buffer{limit: limit} }
+
+// block has some memory from the kernel; nil if there is no more to be had.
+func (b *Buffer) block() []byte {
+	if b.held.Add(blockBytes) > b.limit {
+		b.held.Add(-blockBytes)
+		return nil
+	}
+	m, err := unix.Mmap(-1, 0, blockBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		b.held.Add(-blockBytes)
+		return nil
+	}
+	unix.Madvise(m, unix.MADV_HUGEPAGE) // without, each page is had by itself, which takes as long as it takes to read it
+	return m
+}
+
+func (b *Buffer) free(m []byte) {
+	unix.Munmap(m)
+	b.held.Add(-blockBytes)
+}
+
+// Taken is what was read of a process and waits to be written.
+type Taken struct {
+	to     *os.File
+	buffer *Buffer
+
+	mu   sync.Mutex
+	runs []takenRun
+	mem  [][]byte // the blocks that the runs are in
+}
+
+// takenRun is some pages and their offset in the file.
+type takenRun struct {
+	offset int64
+	pages  []byte
+}
+
+// TakeChanged reads the pages that a process has changed in its private mapping of a memory file. They are held in a buffer, and what it has no
+// room for is written at once, to another file that must be a copy of the memory file. The process must not run guest code meanwhile; it may
+// afterwards, or end. The file is whole when Write has returned.
+func TakeChanged(ctx context.Context, pid int, memory Memory, to *os.File, b *Buffer) (*Taken, error) {
+	if size, err := to.Seek(0, io.SeekEnd); err != nil || size != memory.Bytes {
+		return nil, errors.Join(err, fmt.Errorf("the file for it has %d bytes, want a copy of what was loaded: %d", size, memory.Bytes))
+	}
+	parts, err := findMappings(pid, memory)
+	if err != nil {
+		return nil, err
+	}
+	t := &Taken{to: to, buffer: b}
+	pieces := make(chan mapping)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var readers sync.WaitGroup
+	for range min(maxReaders, runtime.NumCPU()) {
+		readers.Go(func() {
+			if err := t.read(ctx, pid, pieces); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	hand(ctx, parts, pieces)
+	readers.Wait()
+	if err := context.Cause(ctx); err != nil {
+		t.Free()
+		return nil, err
+	}
+	return t, nil
+}
+
+// hand gives out mappings in pieces.
+func hand(ctx context.Context, parts []mapping, pieces chan<- mapping) {
+	defer close(pieces)
+	for _, p := range parts {
+		for p.start < p.end {
+			piece := mapping{start: p.start, end: min(p.end, p.start+pieceBytes), offset: p.offset}
+			select {
+			case pieces <- piece:
+			case <-ctx.Done():
+				return
+			}
+			p.offset += piece.end - piece.start
+			p.start = piece.end
+		}
+	}
+}
+
+// read takes pieces until there are no more.
+func (t *Taken) read(ctx context.Context, pid int, pieces <-chan mapping) error {
+	var block []byte // what is free of the newest one
+	for p := range pieces {
+		err := changedRuns(pid, p.start, int64(p.end-p.start), func(offset, length int64) error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			if int64(len(block)) < length {
+				block = t.block()
+			}
+			if block == nil {
+				return copyRun(pid, p.start+uint64(offset), make([]byte, length), t.to, int64(p.offset)+offset)
+			}
+			pages := block[:length]
+			block = block[length:]
+			if err := readRun(pid, p.start+uint64(offset), pages); err != nil {
+				return err
+			}
+			t.add(takenRun{int64(p.offset) + offset, pages})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Taken) block() []byte {
+	m := t.buffer.block()
+	if m == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mem = append(t.mem, m)
+	return m
+}
+
+func (t *Taken) add(r takenRun) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.runs = append(t.runs, r)
+}
+
+// Write writes what is held into the file, unless ctx ends, and frees it. It's called once.
+func (t *Taken) Write(ctx context.Context) error {
+	defer t.Free()
+	slices.SortFunc(t.runs, func(a, b takenRun) int { return cmp.Compare(a.offset, b.offset) })
+	for _, r := range t.runs {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if _, err := t.to.WriteAt(r.pages, r.offset); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Free lets go of what is held. It may be repeated.
+func (t *Taken) Free() {
+	for _, m := range t.mem {
+		t.buffer.free(m)
+	}
+	t.mem, t.runs = nil, nil
+}
