@@ -23,6 +23,7 @@ const (
 	CodeRange               Code = "range_unsatisfiable"    // a file has no bytes where the Range asks for them
 	CodeShapeUnavailable    Code = "shape_unavailable"      // the template has no snapshot of that shape
 	CodeTemplateNotReady    Code = "template_not_ready"     // the template is being built, or its build failed
+	CodeSnapshotUnusable    Code = "snapshot_unusable"      // the snapshot is damaged, was exchanged, or doesn't fit the node; the detail says whether its disk can be booted
 	CodeQuotaExceeded       Code = "quota_exceeded"         // the project's quota is used up
 	CodeCapacity            Code = "capacity_exhausted"     // no node has room
 	CodeRouteStale          Code = "route_stale"            // same sandbox, another incarnation: resolve again
@@ -50,6 +51,7 @@ var httpStatus = map[Code]int{
 	CodeRange:               416,
 	CodeShapeUnavailable:    422,
 	CodeTemplateNotReady:    409,
+	CodeSnapshotUnusable:    409,
 	CodeQuotaExceeded:       429,
 	CodeCapacity:            503,
 	CodeRouteStale:          409,

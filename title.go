@@ -14,6 +14,7 @@ var titles = map[Code]string{
 	CodeRange:               "No such range",
 	CodeShapeUnavailable:    "The shape is not available",
 	CodeTemplateNotReady:    "The template is not ready",
+	CodeSnapshotUnusable:    "The snapshot can't be used",
 	CodeQuotaExceeded:       "The quota is used up",
 	CodeCapacity:            "No capacity",
 	CodeRouteStale:          "Another incarnation",

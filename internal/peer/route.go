@@ -142,7 +142,7 @@ func connectCode(c space.Code) connect.Code {
 		return connect.CodePermissionDenied
 	case space.CodeNotFound:
 		return connect.CodeNotFound
-	case space.CodeConflict, space.CodeRouteStale, space.CodeExecutionLost, space.CodeSessionLost, space.CodeTemplateNotReady, space.CodeIdempotencyMismatch:
+	case space.CodeConflict, space.CodeRouteStale, space.CodeExecutionLost, space.CodeSessionLost, space.CodeTemplateNotReady, space.CodeSnapshotUnusable, space.CodeIdempotencyMismatch:
 		return connect.CodeFailedPrecondition
 	case space.CodeQuotaExceeded, space.CodeCapacity:
 		return connect.CodeResourceExhausted

@@ -1,0 +1,194 @@
+package snapshot
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/seal"
+	"github.com/space-platform/space/internal/peer"
+)
+
+// Building is a snapshot that is being made. One of Publish, Fail and Abandon ends it.
+type Building struct {
+	store *Store
+	entry *entry
+	dir   string
+}
+
+// Begin names a snapshot that is to be made; it's reported as making from then on. There is nothing to do if it's there already, being made or failed: then
+// it returns nil.
+func (s *Store) Begin(o Order) (*Building, error) {
+	if err := space.CheckID(space.PrefixSnapshot, o.Snapshot); err != nil {
+		return nil, space.FieldErrorf("snapshot", "%s", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.entries[o.Snapshot]; ok {
+		if e.Route != o.Route || e.Kind != o.Kind {
+			return nil, space.Errorf(space.CodeConflict, "snapshot %s is there, of another execution or kind", o.Snapshot)
+		}
+		return nil, nil
+	}
+	switch {
+	case s.closed:
+		return nil, space.Errorf(space.CodeUnavailable, "the node's host is stopping; try again")
+	case len(s.entries) >= maxSnapshots:
+		return nil, space.Errorf(space.CodeCapacity, "the node has %d snapshots, which is its limit", maxSnapshots)
+	}
+	e := &entry{Order: o, state: Making, dir: s.dirOf(o.Snapshot, buildSuffix)}
+	s.entries[o.Snapshot] = e
+	s.cfg.Changed()
+	return &Building{store: s, entry: e, dir: e.dir}, nil
+}
+
+// Make makes the directory, empty.
+func (b *Building) Make() error {
+	if err := b.store.cfg.Volume.Delete(b.dir); err != nil {
+		return fmt.Errorf("make snapshot %s: %w", b.entry.Snapshot, err)
+	}
+	if err := b.store.cfg.Volume.Make(b.dir); err != nil {
+		return fmt.Errorf("make snapshot %s: %w", b.entry.Snapshot, err)
+	}
+	return nil
+}
+
+// File is the path of a file of it.
+func (b *Building) File(name string) string { return filepath.Join(b.dir, name) }
+
+// Snapshot is its id.
+func (b *Building) Snapshot() string { return b.entry.Snapshot }
+
+// Kind is what it's to hold.
+func (b *Building) Kind() Kind { return b.entry.Kind }
+
+// Publish makes it durable and ready. An error has made nothing of it; Fail or Abandon removes what is left.
+func (b *Building) Publish(ctx context.Context, m Machine) error {
+	out := manifest{Format: format, Order: b.entry.Order, Machine: m, Files: map[string]seal.Info{}}
+	if err := b.seal(ctx, &out); err != nil {
+		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
+	}
+	if err := durable.SyncTree(ctx, b.dir); err != nil { // the sessions, above all
+		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
+	}
+	if err := durable.WriteJSON(b.File(manifestName), out, 0o600); err != nil {
+		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
+	}
+	own, err := b.store.size(ctx, b.dir, b.entry.Kind)
+	if err != nil {
+		slog.Warn("can't measure a snapshot", "snapshot", b.entry.Snapshot, "err", err)
+	}
+	final := b.store.dirOf(b.entry.Snapshot, "")
+	if err := seal.Publish(b.store.cfg.Volume, b.dir, final); err != nil {
+		return err
+	}
+	return b.ready(final, own)
+}
+
+// seal makes the files durable and notes what they hold.
+func (b *Building) seal(ctx context.Context, m *manifest) error {
+	for _, name := range m.Kind.files() {
+		path := b.File(name)
+		if err := os.Chown(path, 0, 0); err != nil {
+			return err
+		}
+		var err error
+		switch {
+		case name == DiskName:
+			m.Files[name], err = unread(path)
+		case name == MemoryName && !m.Whole:
+			m.Files[name], m.Changed, err = b.changed(ctx, path)
+		default:
+			m.Files[name], err = seal.File(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if m.Kind == Full { // as a template's: a driver that shares it opens it as each machine's user
+		return os.Chmod(b.File(MemoryName), 0o444)
+	}
+	return nil
+}
+
+// unread makes a file durable without reading it.
+func unread(path string) (seal.Info, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return seal.Info{}, err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return seal.Info{}, fmt.Errorf("write out %s: %w", path, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return seal.Info{}, err
+	}
+	return seal.Info{Bytes: info.Size()}, nil
+}
+
+// changed makes a clone durable and notes what differs from its origin.
+func (b *Building) changed(ctx context.Context, path string) (seal.Info, []seal.Part, error) {
+	if _, err := unread(path); err != nil {
+		return seal.Info{}, nil, err
+	}
+	parts, err := b.store.cfg.Own(ctx, path)
+	if err != nil {
+		return seal.Info{}, nil, err
+	}
+	info, err := seal.Parts(path, parts)
+	return info, parts, err
+}
+
+// ready takes in what was published, as it would be after a restart.
+func (b *Building) ready(dir string, own int64) error {
+	m, digest, err := readManifest(dir)
+	if err != nil {
+		return err
+	}
+	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m, bytes: own, verified: func() error { return nil }}
+	if e.seen, err = e.look(); err != nil {
+		return err
+	}
+	b.store.mu.Lock()
+	b.store.entries[m.Snapshot] = e
+	b.store.mu.Unlock()
+	b.store.cfg.Changed()
+	return nil
+}
+
+// Fail says that it couldn't be made, until it's removed or this life ends.
+func (b *Building) Fail(err error) {
+	b.drop()
+	e := peer.Public(err)
+	if e.Code == space.CodeInternal {
+		e = &space.Error{Code: space.CodeInternal, Message: "the snapshot could not be made; the operator's log has the cause"}
+	}
+	b.store.mu.Lock()
+	b.entry.state, b.entry.err = Failed, e
+	b.store.mu.Unlock()
+	b.store.cfg.Changed()
+}
+
+// Abandon forgets it: whoever ordered it orders it again.
+func (b *Building) Abandon() {
+	b.drop()
+	b.store.mu.Lock()
+	if b.store.entries[b.entry.Snapshot] == b.entry {
+		delete(b.store.entries, b.entry.Snapshot)
+	}
+	b.store.mu.Unlock()
+	b.store.cfg.Changed()
+}
+
+// drop removes what there is. What can't be removed is at the next Open, or by Remove.
+func (b *Building) drop() {
+	if err := b.store.cfg.Volume.Delete(b.dir); err != nil {
+		slog.Error("what is left of a snapshot that wasn't made can't be removed", "snapshot", b.entry.Snapshot, "err", err)
+	}
+}

@@ -1,0 +1,119 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// The names in a snapshot's directory.
+const (
+	manifestName = "manifest.json"
+	MemoryName   = "mem.img"
+	StateName    = "state.bin"
+	DiskName     = "disk.img"
+	SessionsName = "sessions"
+)
+
+// maxManifest bounds a manifest, in bytes. The parts of a memory that changed take some 40 bytes each.
+const maxManifest = 16 << 20
+
+// format is the version of the directory's layout.
+const format = 1
+
+// Kind is what a snapshot holds.
+type Kind string
+
+// The kinds.
+const (
+	Disk Kind = "disk" // the file system
+	Full Kind = "full" // memory, device state and disk
+)
+
+// Order is what a snapshot is to be.
+type Order struct {
+	Snapshot string      `json:"snapshot"`
+	Kind     Kind        `json:"kind"`
+	Route    space.Route `json:"route"` // of the execution that it's of
+	Template string      `json:"template"`
+	Size     rootfs.Size `json:"size"`
+}
+
+// Machine is what the machine of a snapshot was loaded from, and what was saved of it.
+type Machine struct {
+	Parent         string        `json:"parent,omitempty"` // the snapshot that it was loaded from; "": a template's, or none
+	ParentDigest   string        `json:"parent_digest,omitempty"`
+	TemplateDigest string        `json:"template_digest,omitempty"` // of the template's snapshot that it comes from, through whatever others
+	Kernel         string        `json:"kernel"`                    // digest of the kernel and initramfs that it booted
+	At             time.Time     `json:"at"`                        // when it stood still
+	Pause          time.Duration `json:"pause_nanos"`               // for how long; 0 of one that didn't go on
+	VMM            *vmm.Manifest `json:"vmm,omitempty"`             // of a full one
+	Whole          bool          `json:"whole_memory,omitempty"`    // the memory is all its own: the machine was booted
+	Sessions       int           `json:"sessions,omitempty"`        // how many are kept
+}
+
+// manifest says what a snapshot is. It's written last.
+type manifest struct {
+	Format int `json:"format"`
+	Order
+	Machine
+	Changed []seal.Part          `json:"changed,omitempty"` // the parts of the memory that its digest is of, unless that's all of it
+	Files   map[string]seal.Info `json:"files"`
+}
+
+// files are the names of what a kind has.
+func (k Kind) files() []string {
+	if k == Full {
+		return []string{DiskName, MemoryName, StateName}
+	}
+	return []string{DiskName}
+}
+
+// readManifest reads a snapshot's manifest, and returns its digest.
+func readManifest(dir string) (m manifest, digest string, err error) {
+	text, err := durable.ReadFile(filepath.Join(dir, manifestName), maxManifest)
+	if err != nil {
+		return m, "", err
+	}
+	if m, err = parse(text); err != nil {
+		return m, "", fmt.Errorf("read %s: %w", manifestName, err)
+	}
+	return m, seal.ManifestDigest(text), nil
+}
+
+// parse reads the text of a manifest and refuses one that can't be ours.
+func parse(text []byte) (manifest, error) {
+	var m manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, err
+	}
+	if m.Format != format {
+		return m, fmt.Errorf("format %d, want %d", m.Format, format)
+	}
+	if err := space.CheckID(space.PrefixSnapshot, m.Snapshot); err != nil {
+		return m, err
+	}
+	if err := m.Route.Check(); err != nil {
+		return m, err
+	}
+	if m.Kind != Disk && m.Kind != Full {
+		return m, fmt.Errorf("kind %q", m.Kind)
+	}
+	if m.Kind == Full && m.VMM == nil {
+		return m, errors.New("nothing is said of the machine")
+	}
+	for _, name := range m.Kind.files() {
+		if _, ok := m.Files[name]; !ok {
+			return m, fmt.Errorf("nothing is said of %s", name)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,257 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/seal"
+)
+
+// The limits of a store.
+const (
+	maxSnapshots    = 4096             // on one node, those that couldn't be made among them
+	measureInterval = time.Minute      // between two measurements of all
+	measurePatience = 30 * time.Second // for one snapshot
+)
+
+// buildSuffix ends the name of a directory that isn't whole.
+const buildSuffix = ".new"
+
+// The states of a snapshot, as reports have them.
+const (
+	Making = "making"
+	Ready  = "ready"
+	Failed = "failed"
+)
+
+// Config is what a Store needs.
+type Config struct {
+	Dir     string // on the volume with the executions, so that cloning is cheap
+	Volume  seal.Volume
+	Own     func(ctx context.Context, path string) ([]seal.Part, error) // the parts of a file that it shares with no other
+	Changed func()                                                      // called after a report has changed; it mustn't block
+}
+
+// Store holds the snapshots of this node.
+type Store struct {
+	cfg    Config
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	entries map[string]*entry
+	closed  bool
+}
+
+// entry is one snapshot. The store's mu guards it.
+type entry struct {
+	Order
+	Machine
+	state    string
+	err      error // a *space.Error, with Failed
+	dir      string
+	digest   string // with Ready
+	seen     map[string]seal.Inode
+	manifest manifest
+	bytes    int64
+	loads    int          // machines that are being loaded from it
+	verified func() error // with Ready: verify, done once; it isn't called with mu held
+	removing bool
+}
+
+// Report is what the node knows of a snapshot.
+type Report struct {
+	Order
+	Machine
+	State  string
+	Err    error  // a *space.Error, with Failed
+	Digest string // of the manifest, with Ready
+	Bytes  int64  // that its removal would free, with Ready; at most some minutes old
+}
+
+// Open reads the snapshots in a directory, which it makes if need be, and removes what isn't whole.
+func Open(cfg Config) (*Store, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("open the snapshots: %w", err)
+	}
+	dirs, err := os.ReadDir(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the snapshots: %w", err)
+	}
+	s := &Store{cfg: cfg, entries: map[string]*entry{}}
+	for _, d := range dirs {
+		if err := s.adopt(d.Name()); err != nil {
+			return nil, fmt.Errorf("open the snapshots: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.work.Go(func() { s.measureAlways(ctx) })
+	return s, nil
+}
+
+// unreadableSuffix ends the name of a directory whose manifest can't be read: it may be the only copy of somebody's work. Only an operator deletes it.
+const unreadableSuffix = ".unreadable"
+
+// adopt takes in a directory that another life left.
+func (s *Store) adopt(name string) error {
+	dir := filepath.Join(s.cfg.Dir, name)
+	if strings.HasSuffix(name, unreadableSuffix) {
+		return nil
+	}
+	if strings.HasSuffix(name, buildSuffix) {
+		return s.cfg.Volume.Delete(dir)
+	}
+	m, digest, err := readManifest(dir)
+	if err == nil && space.HostLabel(m.Snapshot) != name {
+		err = fmt.Errorf("it's the manifest of %s", m.Snapshot)
+	}
+	if err != nil {
+		slog.Error("put aside a snapshot that can't be read", "dir", dir, "err", err)
+		return os.Rename(dir, dir+unreadableSuffix)
+	}
+	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m}
+	if e.seen, err = e.look(); err != nil { // a file is missing: whoever wants to load it is told
+		slog.Error("a snapshot isn't whole", "snapshot", m.Snapshot, "err", err)
+	}
+	e.verified = sync.OnceValue(e.verify)
+	s.entries[m.Snapshot] = e
+	return nil
+}
+
+// Close ends what the store does by itself.
+func (s *Store) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.work.Wait()
+}
+
+// Reports returns what is known of all snapshots, in the order of their ids.
+func (s *Store) Reports() []Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []Report
+	for _, e := range s.entries {
+		if !e.removing {
+			out = append(out, e.report())
+		}
+	}
+	slices.SortFunc(out, func(a, b Report) int { return strings.Compare(a.Snapshot, b.Snapshot) })
+	return out
+}
+
+func (e *entry) report() Report {
+	return Report{Order: e.Order, Machine: e.Machine, State: e.state, Err: e.err, Digest: e.digest, Bytes: e.bytes}
+}
+
+// Find returns what is known of a snapshot.
+func (s *Store) Find(id string) (Report, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[id]
+	if !ok || e.removing {
+		return Report{}, false
+	}
+	return e.report(), true
+}
+
+// Remove removes a snapshot to its last trace. One that isn't there is no error, and one that is being made isn't made. It may be repeated.
+func (s *Store) Remove(id string) error {
+	s.mu.Lock()
+	e, ok := s.entries[id]
+	if !ok {
+		s.mu.Unlock()
+		return nil
+	}
+	if e.loads > 0 {
+		s.mu.Unlock()
+		return space.Errorf(space.CodeConflict, "a machine is being loaded from snapshot %s", id)
+	}
+	if e.state == Making {
+		s.mu.Unlock()
+		return space.Errorf(space.CodeConflict, "snapshot %s is being made", id)
+	}
+	e.removing = true
+	s.mu.Unlock()
+	if err := s.cfg.Volume.Delete(e.dir); err != nil {
+		return fmt.Errorf("remove snapshot %s: %w", id, err)
+	}
+	s.mu.Lock()
+	if s.entries[id] == e {
+		delete(s.entries, id)
+	}
+	s.mu.Unlock()
+	s.cfg.Changed()
+	return nil
+}
+
+// measureAlways measures what the snapshots take alone, again and again: machines that go on come to share less with them.
+func (s *Store) measureAlways(ctx context.Context) {
+	tick := time.NewTicker(measureInterval)
+	defer tick.Stop()
+	for {
+		s.measure(ctx)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Store) measure(ctx context.Context) {
+	changed := false
+	for _, r := range s.Reports() {
+		if r.State != Ready || ctx.Err() != nil {
+			continue
+		}
+		n, err := s.size(ctx, s.dirOf(r.Snapshot, ""), r.Kind)
+		if err != nil {
+			if ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
+				slog.Warn("can't measure a snapshot", "snapshot", r.Snapshot, "err", err)
+			}
+			continue
+		}
+		s.mu.Lock()
+		if e, ok := s.entries[r.Snapshot]; ok && e.bytes != n {
+			e.bytes, changed = n, true
+		}
+		s.mu.Unlock()
+	}
+	if changed {
+		s.cfg.Changed()
+	}
+}
+
+// size is how many bytes a snapshot's files share with no other.
+func (s *Store) size(ctx context.Context, dir string, k Kind) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, measurePatience)
+	defer cancel()
+	sum := int64(0)
+	for _, name := range k.files() {
+		parts, err := s.cfg.Own(ctx, filepath.Join(dir, name))
+		if err != nil {
+			return 0, err
+		}
+		for _, p := range parts {
+			sum += p.Bytes
+		}
+	}
+	return sum, nil
+}
+
+// dirOf is the directory of a snapshot.
+func (s *Store) dirOf(id, suffix string) string {
+	return filepath.Join(s.cfg.Dir, space.HostLabel(id)+suffix)
+}

@@ -1,0 +1,285 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// directories stand for subvolumes; frozen is called when one is made read-only.
+type directories struct{ frozen func(path string) error }
+
+func (directories) Make(path string) error { return os.Mkdir(path, 0o700) }
+func (d directories) Freeze(path string) error {
+	if d.frozen != nil {
+		return d.frozen(path)
+	}
+	return nil
+}
+func (directories) Delete(path string) error { return os.RemoveAll(path) }
+
+// block is what a memory changes in.
+const block = 4096
+
+// own says that a memory's second block is its own.
+func own(_ context.Context, path string) ([]seal.Part, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() < 2*block {
+		return nil, err
+	}
+	return []seal.Part{{Offset: block, Bytes: block}}, nil
+}
+
+func open(t *testing.T, dir string, v directories) *Store {
+	t.Helper()
+	s, err := Open(Config{Dir: dir, Volume: v, Own: own, Changed: func() {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func full() Order {
+	return Order{Snapshot: space.NewID(space.PrefixSnapshot), Kind: Full, Template: space.NewID(space.PrefixTemplate), Size: rootfs.Size{VCPUs: 1, MemoryBytes: 4 * block, DiskBytes: block},
+		Route: space.Route{Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
+			Placement: space.Placement{Kind: space.PlacementNode, Node: "node"}}}
+}
+
+// fill writes the files of a full snapshot.
+func fill(t *testing.T, b *Building) {
+	t.Helper()
+	if err := b.Make(); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		DiskName: []byte("disk"), StateName: []byte("state"), MemoryName: bytes.Repeat([]byte("m"), 4*block),
+	} {
+		if err := os.WriteFile(b.File(name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func machineOf() Machine {
+	return Machine{Kernel: "k", At: time.Now().UTC(), VMM: &vmm.Manifest{Driver: "test"}}
+}
+
+// take makes a full snapshot.
+func take(t *testing.T, s *Store) Report {
+	t.Helper()
+	o := full()
+	b, err := s.Begin(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, b)
+	if err := b.Publish(t.Context(), machineOf()); err != nil {
+		t.Fatal(err)
+	}
+	r, ok := s.Find(o.Snapshot)
+	if !ok || r.State != Ready || !strings.HasPrefix(r.Digest, "sha256:") {
+		t.Fatalf("it's %+v", r)
+	}
+	return r
+}
+
+func TestASnapshotIsTheSameInTheNextLife(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, directories{})
+	r := take(t, s)
+	for range 2 {
+		got, give, err := s.Borrow(r.Snapshot, r.Digest, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(got.State); err != nil || string(b) != "state" || got.VMM.Driver != "test" || got.Route != r.Route {
+			t.Errorf("got %+v, whose state is %q, %v", got, b, err)
+		}
+		if err := s.Remove(r.Snapshot); space.CodeOf(err) != space.CodeConflict {
+			t.Errorf("removed while a machine is loaded from it: %v", err)
+		}
+		give()
+		s.Close()
+		s = open(t, dir, directories{})
+	}
+	if err := s.Remove(r.Snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || len(s.Reports()) > 0 {
+		t.Errorf("left are %v, %v and %v", left, err, s.Reports())
+	}
+	if err := s.Remove(r.Snapshot); err != nil {
+		t.Errorf("removed again: %v", err)
+	}
+}
+
+func TestOneThatIsThereIsntMadeAgain(t *testing.T) {
+	s := open(t, t.TempDir(), directories{})
+	r := take(t, s)
+	if b, err := s.Begin(r.Order); b != nil || err != nil {
+		t.Errorf("made again: %v, %v", b, err)
+	}
+	other := r.Order
+	other.Route.Epoch++
+	if _, err := s.Begin(other); space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("of another execution: %v", err)
+	}
+}
+
+// TestWhatIsntWholeIsRemoved has the daemon die at each point of a making.
+func TestWhatIsntWholeIsRemoved(t *testing.T) {
+	died := errors.New("the daemon died")
+	for name, at := range map[string]func(*testing.T, *Building) error{
+		"empty": func(t *testing.T, b *Building) error { return b.Make() },
+		"files": func(t *testing.T, b *Building) error { fill(t, b); return nil },
+		"manifest": func(t *testing.T, b *Building) error {
+			fill(t, b)
+			b.store.cfg.Volume = directories{frozen: func(string) error { return died }}
+			if err := b.Publish(t.Context(), machineOf()); !errors.Is(err, died) {
+				return errors.Join(errors.New("it didn't die"), err)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, directories{})
+			b, err := s.Begin(full())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := at(t, b); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, dir, directories{})
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || len(s.Reports()) > 0 {
+				t.Errorf("left are %v, %v and %v", left, err, s.Reports())
+			}
+		})
+	}
+}
+
+func TestAFailedOneSaysWhyUntilItsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, directories{})
+	b, err := s.Begin(full())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, b)
+	b.Fail(space.Errorf(space.CodeCapacity, "no room"))
+	if r, _ := s.Find(b.Snapshot()); r.State != Failed || space.CodeOf(r.Err) != space.CodeCapacity {
+		t.Errorf("it's %+v", r)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if err := s.Remove(b.Snapshot()); err != nil || len(s.Reports()) > 0 {
+		t.Errorf("%v, left are %v", err, s.Reports())
+	}
+}
+
+// TestNothingElseIsLoaded changes, exchanges and mixes what is on file, in this life of the daemon and before the next one.
+func TestNothingElseIsLoaded(t *testing.T) {
+	rewrite := func(name, content string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, name)
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(b[len(b)/4:], content) // for a memory, in the second block
+			if err := errors.Join(os.Remove(path), os.WriteFile(path, b, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		change   func(t *testing.T, dir string)
+		boots    bool // its disk can still be booted
+		sameLife bool // it's only seen in the life that made it
+	}{
+		"state":    {change: rewrite(StateName, "X"), boots: true},
+		"memory":   {change: rewrite(MemoryName, "X"), boots: true},
+		"manifest": {change: rewrite(manifestName, " ")},
+		"disk":     {change: rewrite(DiskName, "X"), sameLife: true},
+		"cut disk": {change: func(t *testing.T, dir string) { os.Truncate(filepath.Join(dir, DiskName), 1) }},
+		"no state": {change: func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, StateName)) }, boots: true},
+	} {
+		for life, again := range map[string]bool{"same life": false, "next life": true} {
+			if again && c.sameLife {
+				continue
+			}
+			t.Run(name+", "+life, func(t *testing.T) {
+				dir := t.TempDir()
+				s := open(t, dir, directories{})
+				r := take(t, s)
+				c.change(t, s.dirOf(r.Snapshot, ""))
+				if again {
+					s = open(t, dir, directories{})
+				}
+				_, _, err := s.Borrow(r.Snapshot, r.Digest, false)
+				if space.CodeOf(err) != space.CodeSnapshotUnusable {
+					t.Errorf("a load: %v", err)
+				}
+				_, _, err = s.Borrow(r.Snapshot, r.Digest, true)
+				if boots := err == nil; boots != c.boots {
+					t.Errorf("a boot: %v", err)
+				}
+			})
+		}
+	}
+}
+
+func TestOneThatWasSetBackIsntLoaded(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, directories{})
+	older, newer := take(t, s), take(t, s)
+	if _, _, err := s.Borrow(newer.Snapshot, older.Digest, false); space.CodeOf(err) != space.CodeSnapshotUnusable {
+		t.Errorf("one with another's digest: %v", err)
+	}
+	s.Close()
+	from, to := s.dirOf(older.Snapshot, ""), s.dirOf(newer.Snapshot, "")
+	if err := errors.Join(os.RemoveAll(to), os.Rename(from, to)); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, directories{})
+	if _, _, err := s.Borrow(newer.Snapshot, newer.Digest, false); space.CodeOf(err) != space.CodeSnapshotUnusable {
+		t.Errorf("another's directory: %v", err)
+	}
+}
+
+// FuzzManifest reads anything; what it takes can be written again and is the same.
+func FuzzManifest(f *testing.F) {
+	b, err := json.Marshal(manifest{Format: format, Order: full(), Machine: machineOf(), Files: map[string]seal.Info{DiskName: {}, MemoryName: {}, StateName: {}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parse(b)
+		if err != nil {
+			return
+		}
+		again, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parse(again); err != nil {
+			t.Errorf("%s is taken, and %s isn't: %v", b, again, err)
+		}
+	})
+}
