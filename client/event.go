@@ -33,6 +33,7 @@ type Event struct {
 	Data   []byte    // stdout, stderr
 	From   int64     // gap: the first byte that was dropped
 	At     time.Time // started
+	PID    int64     // started: of the process, in the sandbox; 0 if it isn't known any more
 	Exit   Exit      // exit
 	Lost   *Error    // lost
 }
@@ -49,6 +50,7 @@ type Exit struct {
 // payload is the union of what events carry in their data.
 type payload struct {
 	At       time.Time `json:"at"`
+	PID      int64     `json:"pid"`
 	Data     []byte    `json:"data"`
 	From     int64     `json:"from"`
 	To       int64     `json:"to"`
@@ -73,7 +75,7 @@ func understand(m message) (e Event, known bool, err error) {
 	}
 	switch e.Type {
 	case EventStarted:
-		e.At = p.At
+		e.At, e.PID = p.At, p.PID
 	case EventStdout, EventStderr:
 		e.Data = p.Data
 	case EventGap:

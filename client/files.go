@@ -79,6 +79,23 @@ func (p *Plane) read(ctx context.Context, path, part string, options []FileOptio
 	return resp.Body, nil
 }
 
+// FileContent is a file's bytes as the edge sends them, with a header that says how long they are and of when. Of the caller's header Range, If-Range,
+// If-None-Match and If-Modified-Since are heeded; an answer that says no more than that nothing has changed is an *Error with the status 304. The
+// caller closes the body; an error from it means that they didn't all come.
+func (p *Plane) FileContent(ctx context.Context, path string, header http.Header, options ...FileOption) (*http.Response, error) {
+	c := call{method: http.MethodGet, path: p.files("/content"), query: at(path, options), header: http.Header{}}
+	for _, name := range []string{"Range", "If-Range", "If-None-Match", "If-Modified-Since"} {
+		if v := header.Values(name); len(v) > 0 {
+			c.header[name] = v
+		}
+	}
+	resp, err := p.do(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return resp, nil
+}
+
 // WriteFile writes all of r to a file, which is replaced whole or stays as it was. When it returns the file is on the sandbox's disk.
 func (p *Plane) WriteFile(ctx context.Context, path string, r io.Reader, options ...FileOption) (FileEntry, error) {
 	return p.put(ctx, "write "+path, p.files("/content"), "application/octet-stream", at(path, options), r)

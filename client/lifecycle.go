@@ -78,12 +78,18 @@ func (c *Client) Metrics(ctx context.Context, id string) (Metrics, error) {
 
 // CreateSandboxToken issues a token for the data plane of one sandbox; 0 is the platform's own life time for it.
 func (c *Client) CreateSandboxToken(ctx context.Context, id, name string, life time.Duration) (SandboxTokenCreated, error) {
+	return c.RepeatSandboxToken(ctx, id, name, life, *idempotencyKey())
+}
+
+// RepeatSandboxToken does what CreateSandboxToken does under an Idempotency-Key of the caller's choice: with the same one, the same API key gets
+// the same token for a day.
+func (c *Client) RepeatSandboxToken(ctx context.Context, id, name string, life time.Duration, key string) (SandboxTokenCreated, error) {
 	in := gen.SandboxTokenCreate{Name: given(name)}
 	if life > 0 {
 		seconds := int(life / time.Second)
 		in.ExpiresInSeconds = &seconds
 	}
-	t, err := decode[SandboxTokenCreated](c.api.CreateSandboxToken(ctx, id, &gen.CreateSandboxTokenParams{IdempotencyKey: idempotencyKey()}, in))
+	t, err := decode[SandboxTokenCreated](c.api.CreateSandboxToken(ctx, id, &gen.CreateSandboxTokenParams{IdempotencyKey: &key}, in))
 	if err != nil {
 		return t, fmt.Errorf("issue a token for sandbox %s: %w", id, err)
 	}

@@ -96,6 +96,18 @@ func (c *Client) ListSandboxes(ctx context.Context, f SandboxFilter) iter.Seq2[S
 	}
 }
 
+// ListSandboxPage returns one page of what ListSandboxes returns: up to limit sandboxes, 1 to 100, after a cursor that the page before named, or
+// from the newest. next is empty on the last page.
+func (c *Client) ListSandboxPage(ctx context.Context, f SandboxFilter, cursor string, limit int) (items []Sandbox, next string, err error) {
+	p := f.params()
+	p.Cursor, p.Limit = given(cursor), &limit
+	page, err := decode[gen.SandboxPage](c.api.ListSandboxes(ctx, &p))
+	if err != nil {
+		return nil, "", fmt.Errorf("list sandboxes: %w", err)
+	}
+	return page.Items, text(page.NextCursor), nil
+}
+
 // DeleteSandbox deletes a sandbox, in any state, and waits until nothing of it is left.
 func (c *Client) DeleteSandbox(ctx context.Context, id string) error {
 	op, err := decode[Operation](c.api.DeleteSandbox(ctx, id, &gen.DeleteSandboxParams{Wait: waitParameter(awaitEach)}))

@@ -113,24 +113,38 @@ func WithSHA256(sum string) UploadOption { return func(in *gen.UploadCreate) { i
 
 // Upload sends all of r to the platform, for a template build to use, as it's read, and returns the upload's id.
 func (c *Client) Upload(ctx context.Context, r io.Reader, options ...UploadOption) (id string, err error) {
+	u, err := c.BeginUpload(ctx, options...)
+	if err != nil {
+		return "", err
+	}
+	return u.Id, c.SendUpload(ctx, u.Url, u.Token, r)
+}
+
+// BeginUpload makes room for an upload and says where its bytes go, and with which token, within an hour.
+func (c *Client) BeginUpload(ctx context.Context, options ...UploadOption) (Upload, error) {
 	var in gen.UploadCreate
 	for _, o := range options {
 		o(&in)
 	}
 	u, err := decode[Upload](c.api.CreateUpload(ctx, &gen.CreateUploadParams{IdempotencyKey: idempotencyKey()}, in))
 	if err != nil {
-		return "", fmt.Errorf("begin an upload: %w", err)
+		return u, fmt.Errorf("begin an upload: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, u.Url, r)
+	return u, nil
+}
+
+// SendUpload sends an upload's bytes to the address that BeginUpload was told, with its token and no key.
+func (c *Client) SendUpload(ctx context.Context, address, token string, r io.Reader) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, address, r)
 	if err != nil {
-		return "", fmt.Errorf("upload: %w", err)
+		return fmt.Errorf("upload: %w", err)
 	}
-	req.Header.Set("Authorization", "Bearer "+u.Token)
+	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/octet-stream")
 	if err := done(c.http.Do(req)); err != nil {
-		return "", fmt.Errorf("upload: %w", err)
+		return fmt.Errorf("upload: %w", err)
 	}
-	return u.Id, nil
+	return nil
 }
 
 // ListUploads returns the project's uploads, newest first, a page at a time behind the scenes.

@@ -28,6 +28,7 @@ func roleCommands() []*cobra.Command {
 		pagerCommand(),
 		managerRole(),
 		nodeAPIRole(),
+		e2bRole(),
 	}
 }
 

@@ -42,7 +42,11 @@ func (c *cursor) start(s *sessionv1.Started) (event, bool, error) {
 		return event{}, false, nil
 	}
 	c.started = true
-	return event{name: "started", id: "0", data: map[string]any{"at": s.GetAt().AsTime().Format(time.RFC3339Nano)}}, true, nil
+	data := map[string]any{"at": s.GetAt().AsTime().Format(time.RFC3339Nano)}
+	if s.GetPid() != 0 {
+		data["pid"] = s.GetPid()
+	}
+	return event{name: "started", id: "0", data: data}, true, nil
 }
 
 func (c *cursor) output(o *sessionv1.Output) (event, bool, error) {

@@ -45,6 +45,9 @@ type Config struct {
 	// PublicURL and EdgeURL are how clients reach the API and the edge. Empty: loopback with the instance's ports.
 	PublicURL string `toml:"public_url"`
 	EdgeURL   string `toml:"edge_url"`
+	// E2BURL and E2BSandboxURL are how E2B's SDKs reach the two ports that are theirs. Empty: loopback with the instance's ports.
+	E2BURL        string `toml:"e2b_url"`
+	E2BSandboxURL string `toml:"e2b_sandbox_url"`
 	// OTLPEndpoint is where every role sends its traces: the base URL of a collector that speaks OTLP/HTTP. Empty: there are no traces.
 	OTLPEndpoint string `toml:"otlp_endpoint"`
 	// EdgeOrigins are the origins of web pages whose scripts may use the data plane, for example "https://app.example"; "*" for any. Empty: none.
@@ -173,6 +176,12 @@ func (c Config) withDefaults(i Instance) Config {
 	}
 	if c.EdgeURL == "" {
 		c.EdgeURL = fmt.Sprintf("http://127.0.0.1:%d", i.EdgePort())
+	}
+	if c.E2BURL == "" {
+		c.E2BURL = fmt.Sprintf("http://127.0.0.1:%d", i.E2BAPIPort())
+	}
+	if c.E2BSandboxURL == "" {
+		c.E2BSandboxURL = fmt.Sprintf("http://127.0.0.1:%d", i.E2BSandboxPort())
 	}
 	return c
 }

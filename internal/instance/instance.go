@@ -53,14 +53,15 @@ const (
 	Host       Role = "spaced-host" // root: machines, disks, namespaces
 	Manager    Role = "sbx-manager" // runtime records, admission
 	NodeAPI    Role = "node-api"    // the node's door
+	E2B        Role = "e2b"         // what E2B's SDKs talk to: a client of the API and the edge
 	Supervisor Role = "supervisor"  // restarts the others
 )
 
 // Roles returns the roles that the supervisor keeps, in the order in which they start.
-func Roles() []Role { return []Role{Postgres, API, Edge, Host, Manager, NodeAPI} }
+func Roles() []Role { return []Role{Postgres, API, Edge, Host, Manager, NodeAPI, E2B} }
 
 // Users returns the roles that have a system user of their own. The others run as root.
-func Users() []Role { return []Role{Postgres, API, Edge, Manager, NodeAPI} }
+func Users() []Role { return []Role{Postgres, API, Edge, Manager, NodeAPI, E2B} }
 
 // Root is where all instances keep their durable data.
 const Root = "/var/lib/space"
@@ -140,8 +141,14 @@ func (i Instance) APIPort() int { return firstPort + i.Slot*portsPerSlot }
 // EdgePort is the data plane's port on loopback.
 func (i Instance) EdgePort() int { return i.APIPort() + 1 }
 
+// E2BAPIPort and E2BSandboxPort are the ports on loopback for E2B's SDKs: of the control API, and of what they do inside sandboxes.
+func (i Instance) E2BAPIPort() int { return i.APIPort() + 7 }
+
+// E2BSandboxPort is the second of them.
+func (i Instance) E2BSandboxPort() int { return i.APIPort() + 8 }
+
 // opsPorts are the ports on which roles answer an operator's programs, counted from the API's. A role without one says nothing.
-var opsPorts = map[Role]int{API: 2, Edge: 3, Host: 4, Manager: 5, NodeAPI: 6}
+var opsPorts = map[Role]int{API: 2, Edge: 3, Host: 4, Manager: 5, NodeAPI: 6, E2B: 9}
 
 // OpsPort is the port on loopback on which a role serves its metrics and says whether it's ready.
 func (i Instance) OpsPort(r Role) (port int, ok bool) {

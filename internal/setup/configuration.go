@@ -34,6 +34,10 @@ const configuration = `# SPACE, instance %[1]s. Restart with 'space down' and 's
 #public_url = ""
 #edge_url = ""
 
+# How E2B's SDKs reach the two ports that are theirs. Empty: loopback, ports %[6]d and %[7]d.
+#e2b_url = ""
+#e2b_sandbox_url = ""
+
 # An existing PostgreSQL instead of a private one is a secret: 'space up --database-url' writes it to database.toml.
 `
 
@@ -46,7 +50,7 @@ func EnsureConfiguration(i instance.Instance) error {
 	if err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
-	_, err = fmt.Fprintf(f, configuration, i.Name, instance.DefaultVolumeGiB, i.APIPort(), i.EdgePort(), instance.MaxPoolSize)
+	_, err = fmt.Fprintf(f, configuration, i.Name, instance.DefaultVolumeGiB, i.APIPort(), i.EdgePort(), instance.MaxPoolSize, i.E2BAPIPort(), i.E2BSandboxPort())
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}

@@ -109,7 +109,7 @@ func (c client) sendStarted(ctx context.Context, ses *Session) error {
 	for {
 		started, exit, lost, changed := ses.outcome()
 		if started != nil {
-			return c.event(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Started{Started: &sessionv1.Started{At: started}}})
+			return c.event(&sessionv1.AttachResponse{Event: &sessionv1.AttachResponse_Started{Started: &sessionv1.Started{At: started, Pid: ses.process()}}})
 		}
 		if exit != nil || lost != nil {
 			return nil

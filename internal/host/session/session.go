@@ -140,6 +140,13 @@ func (s *Session) setStarted(at *timestamppb.Timestamp, pid uint32) error {
 	return nil
 }
 
+// process is the pid of the session's process in the guest; 0 if it isn't known.
+func (s *Session) process() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pid
+}
+
 // setExit keeps how the session ended. All its output is in the ring.
 func (s *Session) setExit(exit *sessionv1.Exit) error {
 	s.mu.Lock()

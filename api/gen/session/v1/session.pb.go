@@ -456,6 +456,7 @@ func (*AttachResponse_Ended) isAttachResponse_Event() {}
 type Started struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	At            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Pid           uint32                 `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"` // of its process in the sandbox; 0 if it isn't known any more
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +496,13 @@ func (x *Started) GetAt() *timestamppb.Timestamp {
 		return x.At
 	}
 	return nil
+}
+
+func (x *Started) GetPid() uint32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
 }
 
 type Output struct {
@@ -836,9 +844,10 @@ const file_session_v1_session_proto_rawDesc = "" +
 	"\x04exit\x18\x04 \x01(\v2\x16.space.session.v1.ExitH\x00R\x04exit\x12,\n" +
 	"\x04lost\x18\x05 \x01(\v2\x16.space.session.v1.LostH\x00R\x04lost\x12/\n" +
 	"\x05ended\x18\x06 \x01(\v2\x17.space.session.v1.EndedH\x00R\x05endedB\a\n" +
-	"\x05event\"5\n" +
+	"\x05event\"G\n" +
 	"\aStarted\x12*\n" +
-	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"f\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x10\n" +
+	"\x03pid\x18\x02 \x01(\rR\x03pid\"f\n" +
 	"\x06Output\x120\n" +
 	"\x06stream\x18\x01 \x01(\x0e2\x18.space.session.v1.StreamR\x06stream\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x12\n" +

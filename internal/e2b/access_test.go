@@ -1,0 +1,76 @@
+package e2b
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+)
+
+// TestSignature pins what the SDKs compute, with values that E2B's Python SDK 2.21.1 has signed.
+func TestSignature(t *testing.T) {
+	const token = "abcdefghijklmnopqrstuvwxyz.spacesbx_secret"
+	for _, x := range []struct {
+		s    signed
+		good bool
+	}{
+		{signed{path: "/home/user/a b.txt", operation: operationRead, user: "user", signature: "v1_2E42mhr+DxmzvETdhnlY0b83nHBMEF/AA4PHDJ08dao"}, true},
+		{signed{path: "/home/user/a b.txt", operation: operationWrite, user: "user", signature: "v1_2E42mhr+DxmzvETdhnlY0b83nHBMEF/AA4PHDJ08dao"}, false},
+		{signed{path: "x", operation: operationWrite, expiration: "1800000000", signature: "v1_scTH4Ez3VFusVz/76E6EOfMqmRh1s97dmE10r3xDjeE"}, true},
+	} {
+		if got := x.s.by(token); got != x.good {
+			t.Errorf("%+v: %v", x.s, got)
+		}
+	}
+}
+
+// TestAccessIsReadBack: what an SDK is given leads back to the sandbox, and nothing else does.
+func TestAccessIsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := access{space.NewID(space.PrefixSandbox), "spacesbx_" + rapid.StringMatching(`[a-z2-7]{1,60}`).Draw(t, "secret")}
+		if got, ok := parseAccess(a.String()); !ok || got != a {
+			t.Fatalf("%s is read as %+v, %v", a, got, ok)
+		}
+	})
+	for _, bad := range []string{"", ".", "x.y", strings.Repeat("a", 26), strings.Repeat("a", 26) + ".", strings.Repeat("A", 26) + ".s", strings.Repeat("a", 26) + "." + strings.Repeat("s", maxToken)} {
+		if a, ok := parseAccess(bad); ok {
+			t.Errorf("%q is read as %+v", bad, a)
+		}
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	now := time.Unix(100, 0)
+	for text, want := range map[string]bool{"": false, "100": false, "101": false, "99": true, "soon": true} {
+		if got := (signed{expiration: text}).expired(now); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+// TestTokensAreForgotten keeps the newest, and those of sandboxes that are there.
+func TestTokensAreForgotten(t *testing.T) {
+	var ts tokens
+	first := access{space.NewID(space.PrefixSandbox), "s"}
+	ts.remember(first)
+	ts.remember(first)
+	for range maxTokens {
+		ts.remember(access{space.NewID(space.PrefixSandbox), "s"})
+	}
+	if _, ok := ts.known[first]; ok || len(ts.known) != maxTokens || len(ts.order) != maxTokens {
+		t.Fatalf("of %d, %d are known; the oldest: %v", maxTokens+1, len(ts.known), ok)
+	}
+	last := ts.order[0]
+	ts.forget(last.sandbox)
+	if _, ok := ts.known[last]; ok || len(ts.known) != maxTokens-1 {
+		t.Error("a sandbox that is gone is remembered")
+	}
+	ts.remember(first)
+	ts.remember(last)
+	if len(ts.known) > maxTokens {
+		t.Errorf("%d are known", len(ts.known))
+	}
+}

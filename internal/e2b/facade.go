@@ -1,0 +1,98 @@
+package e2b
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/public"
+	"github.com/space-platform/space/internal/telemetry"
+)
+
+const (
+	// maxConns bounds the connections of each port. Python's SDK opens one for each command that runs.
+	maxConns = 4096
+	// maxHeader bounds a request's header, in bytes: a path of 4095 bytes, percent-encoded, and what SDKs add.
+	maxHeader = 64 << 10
+	// answerTimeout bounds an answer that isn't a stream, from the request's header on: the longest wait for a lifecycle change, and time to write.
+	answerTimeout = 6 * time.Minute
+	// idleTime is how long a connection is kept without a request. The SDKs keep theirs for 300 s, and must not find one closed.
+	idleTime = 10*time.Minute + 20*time.Second
+	// upstreamConns are the idle connections to the API, and to the edge, that are kept.
+	upstreamConns = 512
+)
+
+// Config says where the platform is.
+type Config struct {
+	API      string       // address of the public API, such as http://127.0.0.1:7700
+	Edge     string       // address of the edge
+	Endpoint string       // how clients reach Control: upload links begin with it
+	HTTP     *http.Client // carries requests to the platform; nil: one made for many at once
+}
+
+// Facade serves E2B's SDKs.
+type Facade struct {
+	config    Config
+	tokens    tokens
+	processes processes
+	watchers  *watchers
+	builds    builds
+}
+
+// New returns a facade of a platform. It sends nothing yet.
+func New(c Config) *Facade {
+	if c.HTTP == nil {
+		t := http.DefaultTransport.(*http.Transport).Clone()
+		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.Proxy = 2*upstreamConns, upstreamConns, nil
+		c.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	return &Facade{config: c, watchers: newWatchers()}
+}
+
+// Serve serves both ports until ctx ends or one of them fails.
+func (f *Facade) Serve(ctx context.Context, control, data net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for l, h := range map[net.Listener]http.Handler{control: f.Control(), data: f.Data()} {
+		g.Go(func() error {
+			t := public.Usual()
+			t.Idle = idleTime
+			return public.Server{Handler: h, Times: t, MaxConns: maxConns, MaxHeader: maxHeader, AnswerTimeout: answerTimeout}.Serve(ctx, l)
+		})
+	}
+	return g.Wait()
+}
+
+// Reaches checks that the public API answers.
+func (f *Facade) Reaches(ctx context.Context) error {
+	c, err := f.platform("")
+	if err != nil {
+		return err
+	}
+	_, err = c.Health(ctx)
+	return err
+}
+
+// platform is the public API as an API key sees it.
+func (f *Facade) platform(key string) (*client.Client, error) {
+	return client.New(f.config.API, key, client.WithHTTPClient(f.config.HTTP))
+}
+
+// plane is the data plane of a sandbox as one of its tokens sees it.
+func (f *Facade) plane(sandbox, token string) (*client.Plane, error) {
+	p, err := client.NewPlane(f.config.Edge, sandbox, token, client.WithHTTPClient(f.config.HTTP))
+	if err != nil {
+		return nil, fmt.Errorf("reach the edge: %w", err)
+	}
+	return p, nil
+}
+
+// observe makes a handler the outermost one: each request gets an id, is counted, traced and logged by its route.
+func observe(next http.Handler, route func(*http.Request) string) http.Handler {
+	return telemetry.HTTP(next, func() string { return space.NewID(space.PrefixRequest) }, route)
+}

@@ -1,0 +1,634 @@
+package e2b
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	space "github.com/space-platform/space"
+	api "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/client"
+)
+
+const (
+	defaultTimeout = 300             // seconds, of a sandbox whose creator doesn't say
+	maxTimeout     = 365 * 24 * 3600 // seconds: the platform's longest lifetime
+	maxPage        = 100             // sandboxes
+	clientID       = "space"         // deprecated, and required
+)
+
+// reserved begins the names of metadata that is the facade's own. E2B's side doesn't see it.
+const reserved = "e2b.internal/"
+
+// What a sandbox is to become at its timeout is kept beside it, since a lifetime is over once it was carried out.
+const (
+	markPause  = reserved + "on-timeout"  // "pause"
+	markResume = reserved + "auto-resume" // "true"
+)
+
+// newSandbox is what an SDK asks for. Of fields that were never served the presence is looked at.
+type newSandbox struct {
+	TemplateID      string `json:"templateID"`
+	Timeout         *int   `json:"timeout"`
+	AutoPause       bool   `json:"autoPause"`
+	AutoPauseMemory *bool  `json:"autoPauseMemory"`
+	AutoResume      *struct {
+		Enabled bool `json:"enabled"`
+	} `json:"autoResume"`
+	Secure       *bool             `json:"secure"`
+	Internet     *bool             `json:"allow_internet_access"`
+	Network      map[string]any    `json:"network"`
+	Metadata     map[string]string `json:"metadata"`
+	EnvVars      map[string]string `json:"envVars"`
+	MCP          map[string]any    `json:"mcp"`
+	IAM          map[string]any    `json:"iam"`
+	VolumeMounts []any             `json:"volumeMounts"`
+}
+
+// sandbox is the answer to what makes one, or leads to one.
+type sandbox struct {
+	TemplateID      string `json:"templateID"`
+	SandboxID       string `json:"sandboxID"`
+	ClientID        string `json:"clientID"`
+	EnvdVersion     string `json:"envdVersion"`
+	Alias           string `json:"alias,omitempty"`
+	EnvdAccessToken string `json:"envdAccessToken"`
+}
+
+// listed is a sandbox in a list.
+type listed struct {
+	TemplateID  string            `json:"templateID"`
+	Alias       string            `json:"alias,omitempty"`
+	SandboxID   string            `json:"sandboxID"`
+	ClientID    string            `json:"clientID"`
+	StartedAt   time.Time         `json:"startedAt"`
+	EndAt       time.Time         `json:"endAt"`
+	CPUCount    int               `json:"cpuCount"`
+	MemoryMB    int               `json:"memoryMB"`
+	DiskSizeMB  int               `json:"diskSizeMB"`
+	State       string            `json:"state"`
+	EnvdVersion string            `json:"envdVersion"`
+	Metadata    map[string]string `json:"metadata,omitempty"`
+}
+
+// detail is a sandbox by itself.
+type detail struct {
+	listed
+	EnvdAccessToken string     `json:"envdAccessToken"`
+	Lifecycle       *lifecycle `json:"lifecycle,omitempty"`
+}
+
+type lifecycle struct {
+	AutoResume bool   `json:"autoResume"`
+	OnTimeout  string `json:"onTimeout"`
+}
+
+// The two states that E2B's API knows.
+const (
+	stateRunning = "running"
+	statePaused  = "paused"
+)
+
+// running and paused are the platform's states in which a sandbox is what E2B calls so. A stopped one is one that was paused without its memory.
+var (
+	running = []client.SandboxState{api.SandboxStateCreating, api.SandboxStateRunning, api.SandboxStateStarting, api.SandboxStateResuming, api.SandboxStateRestoring}
+	paused  = []client.SandboxState{api.SandboxStatePausing, api.SandboxStatePaused, api.SandboxStateSuspending, api.SandboxStateSuspended, api.SandboxStateStopping, api.SandboxStateStopped}
+)
+
+// never is the end of a sandbox that has none, which can be made over the platform's own API.
+var never = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+func render(s client.Sandbox) listed {
+	l := listed{
+		TemplateID: s.Template, Alias: s.Template, SandboxID: publicID(s.Id), ClientID: clientID, StartedAt: s.CreatedAt, EndAt: never,
+		CPUCount: s.Vcpus, MemoryMB: s.MemoryMb, DiskSizeMB: s.DiskMb, State: stateRunning, EnvdVersion: envdVersion, Metadata: map[string]string{},
+	}
+	if s.Lifetime != nil && s.Lifetime.Deadline != nil {
+		l.EndAt = *s.Lifetime.Deadline
+	}
+	if slices.Contains(paused, s.State) {
+		l.State = statePaused
+	}
+	for name, value := range s.Metadata {
+		if !strings.HasPrefix(name, reserved) {
+			l.Metadata[name] = value
+		}
+	}
+	return l
+}
+
+// open is a sandbox with the token that opens it.
+func (f *Facade) open(ctx context.Context, r *request, s client.Sandbox) (sandbox, error) {
+	t, err := r.platform.RepeatSandboxToken(ctx, s.Id, "e2b", tokenLife, repeatKey(s.Id, r.key))
+	if err != nil {
+		return sandbox{}, err
+	}
+	a := access{s.Id, t.Secret}
+	f.tokens.remember(a)
+	return sandbox{
+		TemplateID: s.Template, Alias: s.Template, SandboxID: publicID(s.Id), ClientID: clientID, EnvdVersion: envdVersion, EnvdAccessToken: a.String(),
+	}, nil
+}
+
+// checkTimeout refuses a timeout beyond its limits; absent is the usual one.
+func checkTimeout(seconds *int, least int) (int, error) {
+	if seconds == nil {
+		return defaultTimeout, nil
+	}
+	if *seconds < least || *seconds > maxTimeout {
+		return 0, refuse(http.StatusBadRequest, "timeout is %d seconds: it must be %d to %d", *seconds, least, maxTimeout)
+	}
+	return *seconds, nil
+}
+
+// check refuses what the platform doesn't have, and what contradicts itself.
+func (n *newSandbox) check() error {
+	switch {
+	case n.TemplateID == "":
+		return refuse(http.StatusBadRequest, "templateID is required")
+	case n.AutoPauseMemory != nil && !*n.AutoPauseMemory && (!n.AutoPause || n.resumes()):
+		return refuse(http.StatusBadRequest, "autoPauseMemory false needs autoPause, and no autoResume")
+	case n.Internet != nil && !*n.Internet:
+		return nil // sandboxes have no network at all yet
+	case len(n.Network) > 0:
+		return unsupported("network options")
+	case len(n.VolumeMounts) > 0:
+		return unsupported("volumes")
+	case len(n.IAM) > 0:
+		return unsupported("iam tokens")
+	}
+	for name := range n.Metadata {
+		if strings.HasPrefix(name, reserved) {
+			return refuse(http.StatusBadRequest, "metadata: names that begin with %q are the platform's own", reserved)
+		}
+	}
+	return nil
+}
+
+func (n *newSandbox) resumes() bool { return n.AutoResume != nil && n.AutoResume.Enabled }
+
+func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
+	var in newSandbox
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	if err := in.check(); err != nil {
+		return err
+	}
+	timeout, err := checkTimeout(in.Timeout, 1)
+	if err != nil {
+		return err
+	}
+	create, err := in.order(timeout)
+	if err != nil {
+		return err
+	}
+	s, err := r.platform.CreateSandbox(r.Context(), create)
+	if err != nil {
+		return err
+	}
+	out, err := f.open(r.Context(), r, s)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusCreated, out)
+	return nil
+}
+
+// order is the platform's request for a new sandbox.
+func (n *newSandbox) order(timeout int) (client.SandboxCreate, error) {
+	metadata := client.Metadata{}
+	for name, value := range n.Metadata {
+		metadata[name] = value
+	}
+	action := api.LifetimeOnExpiryDelete
+	if n.AutoPause {
+		return client.SandboxCreate{}, unsupported("autoPause")
+	}
+	env := client.Environment{"E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": n.TemplateID}
+	for name, value := range n.EnvVars {
+		env[name] = value
+	}
+	template := templateName(n.TemplateID)
+	return client.SandboxCreate{
+		Template: template, Metadata: &metadata, Env: &env, Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action},
+	}, nil
+}
+
+// templateName is the platform's name of a template as SDKs write it: a namespace is the project's own, and the tag default is none.
+func templateName(id string) string {
+	if i := strings.LastIndexByte(id, '/'); i >= 0 {
+		id = id[i+1:]
+	}
+	return strings.TrimSuffix(id, ":default")
+}
+
+// living returns the sandbox of a call that is there for E2B's side: one that is deleted, failed or lost is not.
+func (r *request) living(ctx context.Context) (client.Sandbox, error) {
+	id, err := r.sandbox()
+	if err != nil {
+		return client.Sandbox{}, err
+	}
+	s, err := r.platform.GetSandbox(ctx, id)
+	switch {
+	case is(err, space.CodeNotFound), err == nil && s.State == api.SandboxStateDeleted:
+		return s, noSandbox(r.PathValue("id"))
+	case err != nil:
+		return s, err
+	case s.State == api.SandboxStateDeleting:
+		return s, refuse(http.StatusConflict, "sandbox %s is being killed", publicID(id))
+	case s.State == api.SandboxStateLost, s.State == api.SandboxStateFailed:
+		return s, refuse(http.StatusNotFound, "sandbox %s is %s: %s", publicID(id), s.State, why(s))
+	}
+	return s, nil
+}
+
+// why is what the platform says of a sandbox that failed.
+func why(s client.Sandbox) string {
+	if s.Error != nil && s.Error.Detail != nil {
+		return *s.Error.Detail
+	}
+	return "kill it, and create another one"
+}
+
+func (f *Facade) getSandbox(w http.ResponseWriter, r *request) error {
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	out, err := f.open(r.Context(), r, s)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, detail{listed: render(s), EnvdAccessToken: out.EnvdAccessToken, Lifecycle: &lifecycle{
+		AutoResume: s.Metadata[markResume] == "true", OnTimeout: onTimeout(s),
+	}})
+	return nil
+}
+
+// notFoundWhileKilled is for calls that look at a sandbox: one that is being killed is none any more.
+func notFoundWhileKilled(err error, r *request) error {
+	if p := understand(r.Context(), err); p.Code == http.StatusConflict {
+		return noSandbox(r.PathValue("id"))
+	}
+	return err
+}
+
+func onTimeout(s client.Sandbox) string {
+	if s.Metadata[markPause] == "pause" {
+		return "pause"
+	}
+	return "kill"
+}
+
+// killSandbox answers when nothing of the sandbox is left to be reached.
+func (f *Facade) killSandbox(w http.ResponseWriter, r *request) error {
+	id, err := r.sandbox()
+	if err != nil {
+		return err
+	}
+	s, err := r.platform.GetSandbox(r.Context(), id)
+	if is(err, space.CodeNotFound) || err == nil && (s.State == api.SandboxStateDeleted || s.State == api.SandboxStateDeleting) {
+		return noSandbox(r.PathValue("id"))
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.platform.DeleteSandbox(r.Context(), id); err != nil {
+		return err
+	}
+	f.tokens.forget(id)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (f *Facade) connectSandbox(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Timeout *int  `json:"timeout"`
+		Memory  *bool `json:"memory"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	timeout, err := checkTimeout(in.Timeout, 1)
+	if err != nil {
+		return err
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if slices.Contains(paused, s.State) {
+		status = http.StatusCreated
+		if s, err = f.wake(r.Context(), r, s, timeout); err != nil {
+			return err
+		}
+	} else if err := f.extend(r.Context(), r, s, timeout); err != nil {
+		return err
+	}
+	out, err := f.open(r.Context(), r, s)
+	if err != nil {
+		return err
+	}
+	answer(w, status, out)
+	return nil
+}
+
+// wake brings a paused sandbox back, with a new deadline.
+func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
+	if s.State != api.SandboxStateStopped {
+		return s, unsupported("resuming a sandbox that is " + string(s.State))
+	}
+	if _, err := r.platform.StartSandbox(ctx, s.Id); err != nil {
+		return s, err
+	}
+	return f.live(ctx, r, s, timeout)
+}
+
+// live gives a sandbox a time from now on.
+func (f *Facade) live(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
+	return r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action(s)}})
+}
+
+// action is what the platform does with a sandbox at its timeout.
+func action(client.Sandbox) api.LifetimeOnExpiry { return api.LifetimeOnExpiryDelete }
+
+// extend puts a deadline off, and never brings it nearer.
+func (f *Facade) extend(ctx context.Context, r *request, s client.Sandbox, timeout int) error {
+	if s.Lifetime == nil || s.Lifetime.Deadline == nil {
+		return nil // it lives on
+	}
+	if !time.Now().Add(time.Duration(timeout) * time.Second).After(*s.Lifetime.Deadline) {
+		return nil
+	}
+	_, err := f.live(ctx, r, s, timeout)
+	return err
+}
+
+// resumeSandbox is how SDKs before connect brought a sandbox back.
+func (f *Facade) resumeSandbox(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Timeout *int `json:"timeout"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	timeout, err := checkTimeout(in.Timeout, 1)
+	if err != nil {
+		return err
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(paused, s.State) {
+		return refuse(http.StatusConflict, "sandbox %s is running already", publicID(s.Id))
+	}
+	if s, err = f.wake(r.Context(), r, s, timeout); err != nil {
+		return err
+	}
+	out, err := f.open(r.Context(), r, s)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusCreated, out)
+	return nil
+}
+
+// setTimeout moves the deadline, also nearer; 0 ends the sandbox now.
+func (f *Facade) setTimeout(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Timeout *int `json:"timeout"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	if in.Timeout == nil {
+		return refuse(http.StatusBadRequest, "timeout is required")
+	}
+	timeout, err := checkTimeout(in.Timeout, 0)
+	if err != nil {
+		return err
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	if timeout == 0 {
+		err = f.end(r, s)
+	} else {
+		_, err = f.live(r.Context(), r, s, timeout)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// end does with a sandbox what its timeout would.
+func (f *Facade) end(r *request, s client.Sandbox) error {
+	return r.platform.DeleteSandbox(r.Context(), s.Id)
+}
+
+// refreshSandbox is how SDKs before connect put a deadline off.
+func (f *Facade) refreshSandbox(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Duration *int `json:"duration"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	duration, err := checkTimeout(in.Duration, 1)
+	if err != nil {
+		return err
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	if err := f.extend(r.Context(), r, s, duration); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// listRunning is the list of old SDKs: all that run, on one page.
+func (f *Facade) listRunning(w http.ResponseWriter, r *request) error {
+	filter, err := listFilter(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	filter.States = running
+	out := []listed{}
+	for s, err := range r.platform.ListSandboxes(r.Context(), filter) {
+		if err != nil {
+			return err
+		}
+		out = append(out, render(s))
+	}
+	answer(w, http.StatusOK, out)
+	return nil
+}
+
+func (f *Facade) listSandboxes(w http.ResponseWriter, r *request) error {
+	q := r.URL.Query()
+	filter, err := listFilter(q)
+	if err != nil {
+		return err
+	}
+	limit := maxPage
+	if text := q.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPage {
+			return refuse(http.StatusBadRequest, "limit is %q: it must be 1 to %d", space.Clip(text), maxPage)
+		}
+	}
+	items, next, err := r.platform.ListSandboxPage(r.Context(), filter, q.Get("nextToken"), limit)
+	if is(err, space.CodeInvalid) {
+		return refuse(http.StatusBadRequest, "nextToken: %s", understand(r.Context(), err).Message)
+	}
+	if err != nil {
+		return err
+	}
+	out := []listed{}
+	for _, s := range items {
+		out = append(out, render(s))
+	}
+	if next != "" {
+		w.Header().Set("X-Next-Token", next)
+	}
+	answer(w, http.StatusOK, out)
+	return nil
+}
+
+// listFilter reads which sandboxes are asked for.
+func listFilter(q url.Values) (client.SandboxFilter, error) {
+	f := client.SandboxFilter{}
+	for _, name := range []string{"startedAfter", "template"} {
+		if q.Get(name) != "" {
+			return f, unsupported("lists by " + name)
+		}
+	}
+	if order := q.Get("order"); order != "" && order != "desc" {
+		return f, unsupported("lists in another order than from the newest")
+	}
+	for _, word := range words(q["state"]) {
+		switch word {
+		case stateRunning:
+			f.States = append(f.States, running...)
+		case statePaused:
+			f.States = append(f.States, paused...)
+		default:
+			return f, refuse(http.StatusBadRequest, "state is %q: it must be %s or %s", space.Clip(word), stateRunning, statePaused)
+		}
+	}
+	if f.States == nil {
+		f.States = append(append(f.States, running...), paused...)
+	}
+	f.States = slices.Compact(slices.Sorted(slices.Values(f.States)))
+	if text := q.Get("metadata"); text != "" {
+		var err error
+		if f.Metadata, err = metadataFilter(text); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// words reads a list that is given by commas, by repetition, or both.
+func words(values []string) []string {
+	var out []string
+	for _, v := range values {
+		for word := range strings.SplitSeq(v, ",") {
+			if word != "" {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
+}
+
+// metadataFilter reads a filter by metadata, which is a form whose names and values were percent-encoded before.
+func metadataFilter(text string) (map[string]string, error) {
+	form, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "metadata: %v", err)
+	}
+	out := map[string]string{}
+	for name, values := range form {
+		plain, err := url.QueryUnescape(name)
+		value, errValue := url.QueryUnescape(values[0])
+		if err != nil || errValue != nil || len(values) != 1 {
+			return nil, refuse(http.StatusBadRequest, "metadata: %q can't be read", space.Clip(text))
+		}
+		out[plain] = value
+	}
+	return out, nil
+}
+
+// metric is what a sandbox uses, at one time.
+type metric struct {
+	Timestamp     time.Time `json:"timestamp"`
+	TimestampUnix int64     `json:"timestampUnix"`
+	CPUCount      int       `json:"cpuCount"`
+	CPUUsedPct    float64   `json:"cpuUsedPct"`
+	MemUsed       int64     `json:"memUsed"`
+	MemTotal      int64     `json:"memTotal"`
+	MemCache      int64     `json:"memCache"`
+	DiskUsed      int64     `json:"diskUsed"`
+	DiskTotal     int64     `json:"diskTotal"`
+}
+
+// getMetrics answers with the newest figures, which are all that the platform keeps; with none while there are none.
+func (f *Facade) getMetrics(w http.ResponseWriter, r *request) error {
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	out := []metric{}
+	m, err := r.platform.Metrics(r.Context(), s.Id)
+	switch {
+	case is(err, space.CodeConflict, space.CodeUnavailable):
+	case err != nil:
+		return err
+	case m.Guest != nil && within(m.At, r.URL.Query()):
+		out = append(out, renderMetric(s, m))
+	}
+	answer(w, http.StatusOK, out)
+	return nil
+}
+
+func renderMetric(s client.Sandbox, m client.Metrics) metric {
+	out := metric{
+		Timestamp: m.At, TimestampUnix: m.At.Unix(), CPUCount: s.Vcpus, MemUsed: m.Guest.MemoryUsedBytes, MemTotal: m.Guest.MemoryTotalBytes,
+		DiskUsed: m.Guest.DiskUsedBytes, DiskTotal: m.Guest.DiskTotalBytes,
+	}
+	if m.CpuPercent != nil && s.Vcpus > 0 {
+		out.CPUUsedPct = *m.CpuPercent / float64(s.Vcpus)
+	}
+	return out
+}
+
+// within tells whether a time is between start and end, in seconds since 1970, as far as they're given.
+func within(at time.Time, q url.Values) bool {
+	start, errStart := strconv.ParseInt(q.Get("start"), 10, 64)
+	end, errEnd := strconv.ParseInt(q.Get("end"), 10, 64)
+	return (errStart != nil || at.Unix() >= start) && (errEnd != nil || at.Unix() <= end)
+}
+
+func (f *Facade) pauseSandbox(w http.ResponseWriter, r *request) error {
+	return unsupported("pausing a sandbox")
+}
+
+func (f *Facade) createSnapshot(w http.ResponseWriter, r *request) error {
+	return unsupported("snapshots")
+}
+func (f *Facade) listSnapshots(w http.ResponseWriter, r *request) error {
+	return unsupported("snapshots")
+}
+func (f *Facade) forkSandbox(w http.ResponseWriter, r *request) error { return unsupported("forks") }
