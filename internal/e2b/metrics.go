@@ -3,8 +3,8 @@ package e2b
 import "github.com/space-platform/space/internal/telemetry"
 
 var (
-	openStreams  = telemetry.NewGauge("space_e2b_streams", "Streams of E2B's SDKs that are open.", "kind")
-	openWatchers = telemetry.NewGauge("space_e2b_watchers", "Watches that E2B's SDKs poll.")
+	openStreams  = telemetry.NewGauge("space_sdk_streams", "Streams of E2B's SDKs that are open.", "kind")
+	openWatchers = telemetry.NewGauge("space_sdk_watchers", "Watches that E2B's SDKs poll.")
 )
 
 // Kinds of streams.
