@@ -20,6 +20,7 @@ const (
 	upperRoot   = "/upper" // what is written
 	newRoot     = "/new"   // both together
 	upperSize   = "8g"     // more than there is memory: what is full then is that
+	cgroupTop   = "/sys/fs/cgroup"
 )
 
 // live is the L1's first process: it makes the machine usable, runs the command, says how it ended, and ends the machine.
@@ -55,6 +56,9 @@ func serve() (code int, err error) {
 		return 0, err
 	}
 	if err := mountCgroups(o.Cgroup); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(holdMachine(), holdCgroup(o.Cgroup)); err != nil {
 		return 0, err
 	}
 	return runCommand(o)
@@ -192,15 +196,14 @@ func nameAndConnect() error {
 
 // mountCgroups mounts the version that is asked for, as systemd or as machines before it have it.
 func mountCgroups(version int) error {
-	const top = "/sys/fs/cgroup"
 	if version == 2 {
-		return mount("cgroup2", top, "cgroup2", "")
+		return mount("cgroup2", cgroupTop, "cgroup2", "")
 	}
-	if err := mount("cgroup", top, "tmpfs", "mode=755"); err != nil {
+	if err := mount("cgroup", cgroupTop, "tmpfs", "mode=755"); err != nil {
 		return err
 	}
 	for _, c := range []string{"memory", "cpu,cpuacct", "pids", "freezer"} {
-		if err := mount("cgroup", filepath.Join(top, c), "cgroup", c); err != nil {
+		if err := mount("cgroup", filepath.Join(cgroupTop, c), "cgroup", c); err != nil {
 			return err
 		}
 	}
