@@ -25,13 +25,13 @@ const (
 // transitions is the one table of legal moves. Code asks it through CanBecome; docs/states.md draws it and a test compares the two.
 var transitions = map[State][]State{
 	StateCreating:   {StateRunning, StateFailed, StateLost, StateDeleting},
-	StateRunning:    {StatePausing, StateSuspending, StateStopping, StateLost, StateDeleting},
+	StateRunning:    {StatePausing, StateSuspending, StateStopping, StateRestoring, StateLost, StateDeleting},
 	StatePausing:    {StatePaused, StateRunning, StateLost, StateDeleting},
-	StatePaused:     {StateResuming, StateSuspending, StateStopping, StateLost, StateDeleting},
+	StatePaused:     {StateResuming, StateSuspending, StateStopping, StateRestoring, StateLost, StateDeleting},
 	StateResuming:   {StateRunning, StatePaused, StateLost, StateDeleting},
 	StateSuspending: {StateSuspended, StateRunning, StatePaused, StateLost, StateDeleting},
-	StateSuspended:  {StateRestoring, StateStopping, StateDeleting},
-	StateRestoring:  {StateRunning, StateSuspended, StateLost, StateDeleting},
+	StateSuspended:  {StateRestoring, StateLost, StateDeleting},
+	StateRestoring:  {StateRunning, StatePaused, StateSuspended, StateStopped, StateLost, StateDeleting}, // if it can't be done: what it was
 	StateStopping:   {StateStopped, StateLost, StateDeleting},
 	StateStopped:    {StateStarting, StateRestoring, StateLost, StateDeleting},
 	StateStarting:   {StateRunning, StateStopped, StateLost, StateDeleting},

@@ -63,6 +63,8 @@ var management = []row{
 	{operation: "deleteUpload", least: space.RoleDeveloper, status: 204},
 	{operation: "revokeFileURLs", least: space.RoleDeveloper, status: 204}, {operation: "revokeSandboxToken", least: space.RoleDeveloper, status: 204},
 	{operation: "createSandbox", least: space.RoleDeveloper, body: `{"template":"{template}"}`, use: map[string]string{"template": "template id"}, status: 202},
+	{operation: "pauseSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "resumeSandbox", least: space.RoleDeveloper, query: "wait=60s"},
+	{operation: "suspendSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "restoreSandbox", least: space.RoleDeveloper, query: "wait=60s"},
 	{operation: "stopSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "startSandbox", least: space.RoleDeveloper, query: "wait=60s"},
 	{operation: "deleteSandbox", least: space.RoleDeveloper, query: "wait=60s"},
 	{operation: "revokeKey", least: space.RoleAdmin, status: 204}, {operation: "deleteUser", least: space.RoleOwner, status: 204},

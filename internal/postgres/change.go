@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -45,14 +44,22 @@ func situation(ctx context.Context, q *db.Queries, project, id string) (record.S
 	if err != nil {
 		return record.Situation{}, err
 	}
+	epoch, err := q.NewestEpoch(ctx, id)
+	if err != nil {
+		return record.Situation{}, err
+	}
 	running, err := runningOperation(ctx, q, id)
-	return record.Situation{Sandbox: box, Running: running, Room: func() (record.Room, error) {
-		// The project's lock comes before the node's, as where sandboxes are created.
-		if err := admit(ctx, q, project, quota.OfStart(box.Shape)); err != nil {
-			return record.Room{}, err
-		}
-		return room(ctx, q, box.Execution.Route.Placement.Node)
-	}}, err
+	return record.Situation{
+		Sandbox: box, Epoch: uint64(epoch), Running: running,
+		Room: func(more record.Usage) (record.Room, error) {
+			// The project's lock comes before the node's, as where sandboxes are created.
+			if err := admit(ctx, q, project, more); err != nil {
+				return record.Room{}, err
+			}
+			return room(ctx, q, box.Execution.Route.Placement.Node)
+		},
+		Snapshot: func(ref string) (record.Snapshot, error) { return holdSnapshot(ctx, q, project, ref) },
+	}, err
 }
 
 func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Change, out *record.Changed) error {
@@ -71,6 +78,13 @@ func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chan
 		}
 		out.Ended = ended
 	}
+	snapshot := c.Execution.Snapshot
+	if c.Snapshot != nil {
+		snapshot = c.Snapshot.ID
+		if err := insertSnapshot(ctx, q, box, *c.Snapshot); err != nil {
+			return err
+		}
+	}
 	if c.Execution.Route.Execution != "" {
 		if err := insertExecution(ctx, q, c.Execution); err != nil {
 			return err
@@ -82,12 +96,25 @@ func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chan
 		grace = &millis
 	}
 	if err := q.Desire(ctx, db.DesireParams{
-		StopGraceMillis: grace,
-		ID:              box.ID, Desired: string(c.Desired), Execution: orNull(c.Execution.Route.Execution), DropLifetime: c.DropLifetime,
+		StopGraceMillis: grace, SuspendInto: suspendInto(c), ID: box.ID, Desired: orNull(string(c.Desired)), Execution: orNull(c.Execution.Route.Execution),
+		DropLifetime: c.DropLifetime,
 	}); err != nil {
 		return fmt.Errorf("write what is desired: %w", err)
 	}
-	return insertSandboxOperation(ctx, q, c.Operation, box.Project, c.Kind, box.ID)
+	if c.Desired == record.DesiredDeleted {
+		if err := deleteAutomaticSnapshots(ctx, q, box.ID); err != nil {
+			return err
+		}
+	}
+	return insertSandboxOperation(ctx, q, c.Operation, box.Project, c.Kind, box.ID, snapshot)
+}
+
+// suspendInto is the snapshot of a change that suspends; nil of another one.
+func suspendInto(c record.Change) *string {
+	if c.Desired != record.DesiredSuspended || c.Snapshot == nil {
+		return nil
+	}
+	return &c.Snapshot.ID
 }
 
 // done answers for a verb that has nothing to do.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -43,6 +44,13 @@ func (s *Store) Wanted(ctx context.Context, node string) (record.Wanted, error) 
 		if err != nil {
 			return err
 		}
+		snapshots, err := q.NodeSnapshots(ctx, node)
+		if err != nil {
+			return err
+		}
+		for _, r := range snapshots {
+			out.Snapshots = append(out.Snapshots, wantedSnapshot(r))
+		}
 		for _, r := range executions {
 			out.Executions = append(out.Executions, wantedExecution(r))
 		}
@@ -62,5 +70,30 @@ func wantedExecution(r db.NodeExecutionsRow) record.WantedExecution {
 		Route:    route(r.Sandbox, r.ID, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
 		Template: r.Template, Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), DiskOf: text(r.DiskOf),
 		Want: record.Want(r.Want), Grace: time.Duration(r.StopGraceMillis) * time.Millisecond, Recorded: observed(r.State), Cause: cause(r.Request, r.Traceparent),
+		SuspendInto: text(r.SuspendInto), HeldBy: text(r.HeldBy), Operation: r.Operation,
+		From: record.Loading{
+			Snapshot: text(r.Snapshot), State: record.SnapshotState(text(r.SnapshotState)), Digest: text(r.SnapshotDigest), Cold: r.Cold,
+			Error: failure(r.SnapshotErrorCode, r.SnapshotErrorMessage),
+		},
 	}
+}
+
+func wantedSnapshot(r db.NodeSnapshotsRow) record.WantedSnapshot {
+	out := record.WantedSnapshot{
+		ID: r.ID, Route: route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid), Kind: record.SnapshotKind(r.Kind), Want: record.SnapshotTaken,
+		Execution: space.ExecutionGone, Recorded: record.SnapshotStatus{State: record.SnapshotState(text(r.State)), Digest: text(r.Digest)},
+	}
+	if r.Known {
+		out.Execution = observed(r.ExecutionState)
+	}
+	if r.Bytes != nil {
+		out.Recorded.Bytes = uint64(*r.Bytes)
+	}
+	switch {
+	case r.Away:
+		out.Want = record.SnapshotAway
+	case record.SnapshotPurpose(r.Purpose) == record.PurposeSuspend:
+		out.Want = record.SnapshotHeld
+	}
+	return out
 }

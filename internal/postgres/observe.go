@@ -18,6 +18,11 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 		if ended, err = observeExecutions(ctx, q, seen.Executions); err != nil {
 			return err
 		}
+		some, err := observeSnapshots(ctx, q, seen.Snapshots)
+		if err != nil {
+			return err
+		}
+		ended = append(ended, some...)
 		for _, t := range seen.Templates {
 			ids, err := s.observeTemplate(ctx, q, t)
 			if err != nil {
@@ -60,6 +65,7 @@ type observation struct {
 	running  map[string]record.Operation                // by sandbox
 	endings  db.EndOperationsParams
 	happened db.InsertSandboxEventsParams
+	fallBack db.FallBackParams
 }
 
 // observeExecutions writes all observations. The sandboxes are locked first, so that a verb that is being decided isn't decided by what has just
@@ -86,6 +92,9 @@ func observeExecutions(ctx context.Context, q *db.Queries, seen []record.Executi
 		if err := o.follow(e); err != nil {
 			return nil, err
 		}
+		if err := goOn(ctx, q, e); err != nil {
+			return nil, err
+		}
 	}
 	return o.finish(ctx)
 }
@@ -106,9 +115,17 @@ func (o *observation) lock(ctx context.Context, seen []record.ExecutionSeen) err
 func (o *observation) write(ctx context.Context, seen []record.ExecutionSeen) (news []record.ExecutionSeen, err error) {
 	var p db.ObserveExecutionsParams
 	for _, e := range seen {
+		if e.Refused != "" { // it stays what it is, which is recorded
+			news = append(news, e)
+			continue
+		}
+		p.HeldBy = append(p.HeldBy, e.HeldBy)
 		code, message := failureColumns(e.Error)
 		p.Executions, p.States, p.Sinces = append(p.Executions, e.Route.Execution), append(p.States, string(e.State)), append(p.Sinces, e.Since)
 		p.ErrorCodes, p.ErrorMessages = append(p.ErrorCodes, text(code)), append(p.ErrorMessages, text(message))
+	}
+	if len(p.Executions) == 0 {
+		return news, nil
 	}
 	changed, err := o.q.ObserveExecutions(ctx, p)
 	if err != nil {
@@ -116,7 +133,7 @@ func (o *observation) write(ctx context.Context, seen []record.ExecutionSeen) (n
 	}
 	var gone []string
 	for _, e := range seen {
-		if !slices.Contains(changed, e.Route.Execution) {
+		if e.Refused != "" || !slices.Contains(changed, e.Route.Execution) {
 			continue
 		}
 		news = append(news, e)
@@ -175,6 +192,9 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 	if e.State == space.ExecutionGone || !box.Current {
 		return nil
 	}
+	if e.Refused != "" && o.running[e.Route.Sandbox].ID != e.Refused {
+		return nil // it was refused to an operation that has ended
+	}
 	ended := ""
 	if op, ok := o.running[e.Route.Sandbox]; ok {
 		if over, failure := operations.Outcome(op.Kind, e); over {
@@ -182,7 +202,50 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 			ended = op.ID
 		}
 	}
-	return o.emit(happenedTo(e, box.DiskState), e, ended)
+	o.settle(e, box)
+	if e.Refused != "" {
+		return nil
+	}
+	return o.emit(happenedTo(e, box), e, ended)
+}
+
+// settle makes what is desired agree with what has come instead.
+func (o *observation) settle(e record.ExecutionSeen, box db.LockSandboxesOfExecutionsRow) {
+	switch {
+	case e.Refused != "":
+		o.desire(e.Route.Sandbox, operations.FallBack(e.State), "", "")
+	case e.State == space.ExecutionFailed && box.Replaces != nil: // what it was to take the place of is as it was
+		o.desire(e.Route.Sandbox, operations.FallBack(observed(box.ReplacedState)), *box.Replaces, text(box.ReplacedHeldBy))
+	case e.State == space.ExecutionSuspended && record.Desired(box.Desired) != record.DesiredSuspended:
+		o.desire(e.Route.Sandbox, record.DesiredSuspended, "", e.HeldBy)
+	}
+}
+
+func (o *observation) desire(sandbox string, d record.Desired, execution, heldBy string) {
+	p := &o.fallBack
+	p.Ids, p.Desired, p.Executions, p.HeldBy = append(p.Ids, sandbox), append(p.Desired, string(d)), append(p.Executions, execution), append(p.HeldBy, heldBy)
+}
+
+// goOn has the sessions go on that were open in the snapshot which an execution was loaded from.
+func goOn(ctx context.Context, q *db.Queries, e record.ExecutionSeen) error {
+	var moved []string
+	p := db.CopySessionsParams{Execution: e.Route.Execution}
+	for _, s := range e.Sessions {
+		if s.Session == s.Of {
+			moved = append(moved, s.Session)
+		} else {
+			p.Ids, p.Originals = append(p.Ids, s.Session), append(p.Originals, s.Of)
+		}
+	}
+	if len(moved) > 0 {
+		if err := q.MoveSessions(ctx, db.MoveSessionsParams{Execution: e.Route.Execution, Sessions: moved}); err != nil {
+			return err
+		}
+	}
+	if len(p.Ids) == 0 {
+		return nil
+	}
+	return q.CopySessions(ctx, p)
 }
 
 func (o *observation) end(operation string, failed *space.Error) {
@@ -200,6 +263,11 @@ func (o *observation) emit(t record.EventType, e record.ExecutionSeen, operation
 }
 
 func (o *observation) finish(ctx context.Context) (ended []string, err error) {
+	if len(o.fallBack.Ids) > 0 {
+		if err := o.q.FallBack(ctx, o.fallBack); err != nil {
+			return nil, err
+		}
+	}
 	if len(o.endings.Ids) > 0 {
 		if ended, err = o.q.EndOperations(ctx, o.endings); err != nil {
 			return nil, err
@@ -215,17 +283,31 @@ func (o *observation) finish(ctx context.Context) (ended []string, err error) {
 	return ended, nil
 }
 
-// happenedTo is what an observation of its current execution means for the sandbox. disk is the state of the one from whose disk that boots,
-// if it does: a sandbox that couldn't be started is what it was before.
-func happenedTo(e record.ExecutionSeen, disk *string) record.EventType {
+// happenedTo is what an observation of its current execution means for the sandbox. One that couldn't be started, restored or rolled back is what it was
+// before.
+func happenedTo(e record.ExecutionSeen, box db.LockSandboxesOfExecutionsRow) record.EventType {
+	state := e.State
+	if state == space.ExecutionFailed && box.Replaces != nil {
+		if state = observed(box.ReplacedState); state == space.ExecutionRunning {
+			return record.EventSandboxUpdated // as it was all the time
+		}
+	}
 	switch {
-	case e.State == space.ExecutionRunning && e.Route.Epoch == 1:
+	case state == space.ExecutionRunning && observed(box.State) == space.ExecutionPaused:
+		return record.EventSandboxResumed
+	case state == space.ExecutionRunning && e.Route.Epoch == 1:
 		return record.EventSandboxRunning
-	case e.State == space.ExecutionRunning:
+	case state == space.ExecutionRunning && box.Snapshot != nil:
+		return record.EventSandboxRestored
+	case state == space.ExecutionRunning:
 		return record.EventSandboxStarted
-	case e.State == space.ExecutionStopped, e.State == space.ExecutionFailed && text(disk) == string(space.ExecutionStopped):
+	case state == space.ExecutionPaused:
+		return record.EventSandboxPaused
+	case state == space.ExecutionSuspended:
+		return record.EventSandboxSuspended
+	case state == space.ExecutionStopped, state == space.ExecutionFailed && text(box.DiskState) == string(space.ExecutionStopped):
 		return record.EventSandboxStopped
-	case e.State == space.ExecutionFailed && disk == nil:
+	case state == space.ExecutionFailed && box.DiskState == nil:
 		return record.EventSandboxFailed
 	default:
 		return record.EventSandboxLost

@@ -20,7 +20,7 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 		out = record.Operation{
 			ID: r.ID, Project: r.Project, Kind: record.OperationKind(r.Kind), Status: record.OperationStatus(r.Status),
 			Sandbox: text(r.Sandbox), Template: text(r.Template), Error: fieldFailure(r.ErrorCode, r.ErrorMessage, r.ErrorField), Asked: text(r.Request),
-			CreatedAt: r.CreatedAt,
+			CreatedAt: r.CreatedAt, Snapshot: text(r.Snapshot), Children: r.Children,
 		}
 		if r.EndedAt != nil {
 			out.EndedAt = *r.EndedAt
@@ -31,10 +31,10 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 }
 
 // insertSandboxOperation writes that an operation of a sandbox runs, and which request asked for it.
-func insertSandboxOperation(ctx context.Context, q *db.Queries, id, project string, kind record.OperationKind, sandbox string) error {
+func insertSandboxOperation(ctx context.Context, q *db.Queries, id, project string, kind record.OperationKind, sandbox, snapshot string) error {
 	request, traceparent := causeColumns(ctx)
 	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
-		ID: id, Project: project, Kind: string(kind), Sandbox: sandbox, Request: request, Traceparent: traceparent,
+		ID: id, Project: project, Kind: string(kind), Sandbox: sandbox, Request: request, Traceparent: traceparent, Snapshot: orNull(snapshot),
 	})
 }
 

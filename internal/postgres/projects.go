@@ -176,7 +176,7 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		if err != nil {
 			return err
 		}
-		if by := usedBy(foreign.Sandboxes, foreign.Builds); by != "" {
+		if by := usedBy(foreign.Sandboxes, 0, foreign.Builds); by != "" {
 			return space.Errorf(space.CodeConflict, "its templates are used by %s of other projects: delete those first", by)
 		}
 		if err := deleteTemplatesOf(ctx, q, id); err != nil {

@@ -47,6 +47,9 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		{"sandboxes", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneSandboxes(ctx, db.PruneSandboxesParams{Kept: deletedKept, MaxRows: pruneRows})
 		}},
+		{"snapshots", func(ctx context.Context, q *db.Queries) (int64, error) {
+			return q.PruneSnapshots(ctx, db.PruneSnapshotsParams{Kept: deletedKept, MaxRows: pruneRows})
+		}},
 		{"failed templates", deleteFailedTemplates},
 		{"templates", func(ctx context.Context, q *db.Queries) (int64, error) {
 			return q.PruneTemplates(ctx, db.PruneTemplatesParams{Kept: deletedKept, MaxRows: pruneRows})

@@ -15,6 +15,7 @@ func insertExecution(ctx context.Context, q *db.Queries, e record.Execution) err
 	return q.InsertExecution(ctx, db.InsertExecutionParams{
 		ID: e.Route.Execution, Sandbox: e.Route.Sandbox, Epoch: int64(e.Route.Epoch), PlacementKind: string(e.Route.Placement.Kind),
 		Node: e.Route.Placement.Node, PodUid: e.Route.Placement.PodUID, DiskOf: orNull(e.DiskOf),
+		Snapshot: orNull(e.Snapshot), Cold: e.Cold, Replaces: orNull(e.Replaces),
 	})
 }
 
@@ -153,6 +154,9 @@ func conditionText(c record.SandboxCondition) string {
 	if c.Disk != "" {
 		out += " " + string(c.Disk)
 	}
+	if c.Loaded {
+		out += " loaded"
+	}
 	if c.Deleted {
 		out += " deleted"
 	}
@@ -167,7 +171,12 @@ func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 		Execution: record.Execution{
 			Route:    route(r.ID, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
 			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage), DiskOf: text(r.DiskOf),
+			Snapshot: text(r.Snapshot), Cold: r.Cold, Replaces: text(r.Replaces), HeldBy: text(r.HeldBy),
 		},
+		SuspendInto: text(r.SuspendInto), Parent: record.Parent{Sandbox: text(r.ParentSandbox), Snapshot: text(r.ParentSnapshot)},
+	}
+	if r.RecoveryAt != nil {
+		out.Recovery = &record.Recovery{Snapshot: r.Recovery, At: *r.RecoveryAt}
 	}
 	if r.DiskOf != nil {
 		out.Execution.Disk = observed(r.DiskState)

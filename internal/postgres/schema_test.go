@@ -13,7 +13,7 @@ import (
 	"github.com/space-platform/space/internal/postgres"
 )
 
-var quotedRE = regexp.MustCompile(`'([a-z_]+)'::text`)
+var quotedRE = regexp.MustCompile(`'([a-z_.]+)'::text`)
 
 // TestConstraintsAreTheVocabulary compares the words that each column takes with the code's.
 func TestConstraintsAreTheVocabulary(t *testing.T) {
@@ -22,12 +22,16 @@ func TestConstraintsAreTheVocabulary(t *testing.T) {
 		table, constraint string
 		want              []string
 	}{
-		{"sandboxes", "sandboxes_desired_check", words(record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted)},
+		{"sandboxes", "sandboxes_desired_check", words(record.DesiredStates()...)},
 		// Pending is the absence of a row.
-		{"execution_status", "execution_status_state_check", words(space.ExecutionRunning, space.ExecutionFailed, space.ExecutionStopped, space.ExecutionLost, space.ExecutionGone)},
+		{"execution_status", "execution_status_state_check", words(slices.DeleteFunc(space.ExecutionStates(), func(s space.ExecutionState) bool { return s == space.ExecutionPending })...)},
 		{"executions", "executions_placement_kind_check", words(space.PlacementNode, space.PlacementPod)},
 		{"template_status", "template_status_state_check", words(record.TemplateBuilding, record.TemplateReady, record.TemplateFailed)},
-		{"operations", "operations_kind_check", words(record.CreateSandbox, record.DeleteSandbox, record.StopSandbox, record.StartSandbox, record.BuildTemplate)},
+		{"operations", "operations_kind_check", words(record.OperationKinds()...)},
+		{"snapshots", "snapshots_kind_check", words(record.SnapshotDisk, record.SnapshotFull)},
+		{"snapshots", "snapshots_purpose_check", words(record.PurposeAsked, record.PurposeSuspend, record.PurposeFork, record.PurposeRolling)},
+		{"snapshot_status", "snapshot_status_state_check", words(record.SnapshotMaking, record.SnapshotReady, record.SnapshotFailed, record.SnapshotLost, record.SnapshotGone)},
+		{"events", "events_type_check", words(record.EventTypes()...)},
 		{"sandboxes", "sandboxes_on_expiry_check", words(record.ExpiryDelete, record.ExpiryStop)},
 		{"operations", "operations_status_check", words(record.OperationRunning, record.OperationSucceeded, record.OperationFailed)},
 	} {

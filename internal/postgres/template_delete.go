@@ -39,17 +39,20 @@ func checkUnused(ctx context.Context, q *db.Queries, t db.LockTemplateRow) error
 	if err != nil {
 		return err
 	}
-	if by := usedBy(users.Sandboxes, users.Builds); by != "" {
+	if by := usedBy(users.Sandboxes, users.Snapshots, users.Builds); by != "" {
 		return space.Errorf(space.CodeConflict, "template %s is used by %s: delete what uses it first", t.Name, by)
 	}
 	return nil
 }
 
 // usedBy names what needs a template; empty if nothing does.
-func usedBy(sandboxes, builds int64) string {
+func usedBy(sandboxes, snapshots, builds int64) string {
 	var by []string
 	if sandboxes > 0 {
 		by = append(by, counted(sandboxes, "sandbox", "sandboxes"))
+	}
+	if snapshots > 0 {
+		by = append(by, counted(snapshots, "snapshot", "snapshots"))
 	}
 	if builds > 0 {
 		by = append(by, counted(builds, "template that is being built", "templates that are being built"))

@@ -22,20 +22,28 @@ import (
 
 // Defines values for EventType.
 const (
-	EventTypeKeyCreated      EventType = "key.created"
-	EventTypeKeyRevoked      EventType = "key.revoked"
-	EventTypeSandboxCreated  EventType = "sandbox.created"
-	EventTypeSandboxDeleted  EventType = "sandbox.deleted"
-	EventTypeSandboxFailed   EventType = "sandbox.failed"
-	EventTypeSandboxLost     EventType = "sandbox.lost"
-	EventTypeSandboxRunning  EventType = "sandbox.running"
-	EventTypeSandboxStarted  EventType = "sandbox.started"
-	EventTypeSandboxStopped  EventType = "sandbox.stopped"
-	EventTypeSandboxUpdated  EventType = "sandbox.updated"
-	EventTypeTemplateCreated EventType = "template.created"
-	EventTypeTemplateDeleted EventType = "template.deleted"
-	EventTypeTemplateFailed  EventType = "template.failed"
-	EventTypeTemplateReady   EventType = "template.ready"
+	EventTypeKeyCreated       EventType = "key.created"
+	EventTypeKeyRevoked       EventType = "key.revoked"
+	EventTypeSandboxCreated   EventType = "sandbox.created"
+	EventTypeSandboxDeleted   EventType = "sandbox.deleted"
+	EventTypeSandboxFailed    EventType = "sandbox.failed"
+	EventTypeSandboxLost      EventType = "sandbox.lost"
+	EventTypeSandboxPaused    EventType = "sandbox.paused"
+	EventTypeSandboxRestored  EventType = "sandbox.restored"
+	EventTypeSandboxResumed   EventType = "sandbox.resumed"
+	EventTypeSandboxRunning   EventType = "sandbox.running"
+	EventTypeSandboxStarted   EventType = "sandbox.started"
+	EventTypeSandboxStopped   EventType = "sandbox.stopped"
+	EventTypeSandboxSuspended EventType = "sandbox.suspended"
+	EventTypeSandboxUpdated   EventType = "sandbox.updated"
+	EventTypeSnapshotDeleted  EventType = "snapshot.deleted"
+	EventTypeSnapshotFailed   EventType = "snapshot.failed"
+	EventTypeSnapshotLost     EventType = "snapshot.lost"
+	EventTypeSnapshotReady    EventType = "snapshot.ready"
+	EventTypeTemplateCreated  EventType = "template.created"
+	EventTypeTemplateDeleted  EventType = "template.deleted"
+	EventTypeTemplateFailed   EventType = "template.failed"
+	EventTypeTemplateReady    EventType = "template.ready"
 )
 
 // Valid indicates whether the value is a known member of the EventType enum.
@@ -53,13 +61,29 @@ func (e EventType) Valid() bool {
 		return true
 	case EventTypeSandboxLost:
 		return true
+	case EventTypeSandboxPaused:
+		return true
+	case EventTypeSandboxRestored:
+		return true
+	case EventTypeSandboxResumed:
+		return true
 	case EventTypeSandboxRunning:
 		return true
 	case EventTypeSandboxStarted:
 		return true
 	case EventTypeSandboxStopped:
 		return true
+	case EventTypeSandboxSuspended:
+		return true
 	case EventTypeSandboxUpdated:
+		return true
+	case EventTypeSnapshotDeleted:
+		return true
+	case EventTypeSnapshotFailed:
+		return true
+	case EventTypeSnapshotLost:
+		return true
+	case EventTypeSnapshotReady:
 		return true
 	case EventTypeTemplateCreated:
 		return true
@@ -190,11 +214,18 @@ func (e LiveSessionState) Valid() bool {
 
 // Defines values for OperationKind.
 const (
-	OperationKindBuildTemplate OperationKind = "build_template"
-	OperationKindCreateSandbox OperationKind = "create_sandbox"
-	OperationKindDeleteSandbox OperationKind = "delete_sandbox"
-	OperationKindStartSandbox  OperationKind = "start_sandbox"
-	OperationKindStopSandbox   OperationKind = "stop_sandbox"
+	OperationKindBuildTemplate   OperationKind = "build_template"
+	OperationKindCreateSandbox   OperationKind = "create_sandbox"
+	OperationKindDeleteSandbox   OperationKind = "delete_sandbox"
+	OperationKindForkSandbox     OperationKind = "fork_sandbox"
+	OperationKindPauseSandbox    OperationKind = "pause_sandbox"
+	OperationKindRestoreSandbox  OperationKind = "restore_sandbox"
+	OperationKindResumeSandbox   OperationKind = "resume_sandbox"
+	OperationKindRollbackSandbox OperationKind = "rollback_sandbox"
+	OperationKindSnapshotSandbox OperationKind = "snapshot_sandbox"
+	OperationKindStartSandbox    OperationKind = "start_sandbox"
+	OperationKindStopSandbox     OperationKind = "stop_sandbox"
+	OperationKindSuspendSandbox  OperationKind = "suspend_sandbox"
 )
 
 // Valid indicates whether the value is a known member of the OperationKind enum.
@@ -206,9 +237,23 @@ func (e OperationKind) Valid() bool {
 		return true
 	case OperationKindDeleteSandbox:
 		return true
+	case OperationKindForkSandbox:
+		return true
+	case OperationKindPauseSandbox:
+		return true
+	case OperationKindRestoreSandbox:
+		return true
+	case OperationKindResumeSandbox:
+		return true
+	case OperationKindRollbackSandbox:
+		return true
+	case OperationKindSnapshotSandbox:
+		return true
 	case OperationKindStartSandbox:
 		return true
 	case OperationKindStopSandbox:
+		return true
+	case OperationKindSuspendSandbox:
 		return true
 	default:
 		return false
@@ -415,7 +460,7 @@ type Event struct {
 	// At When it was recorded.
 	At time.Time `json:"at"`
 
-	// Data What is beside it: of a failure `code` and `detail`, and of a build's its `failed_step`.
+	// Data What is beside it: of a failure `code` and `detail`, of a build's its `failed_step`, of a snapshot's its `snapshot`.
 	Data *map[string]interface{} `json:"data,omitempty"`
 
 	// Id A number that grows, but not by one.
@@ -868,6 +913,15 @@ type OperationKind string
 // OperationStatus `failed` has an `error`.
 type OperationStatus string
 
+// Parent What the sandbox was forked from or created of; absent if it was made from a template alone.
+type Parent struct {
+	// Sandbox `sbx_…`; it may be deleted by now.
+	Sandbox string `json:"sandbox"`
+
+	// Snapshot `snp_…`; it may be deleted by now.
+	Snapshot string `json:"snapshot"`
+}
+
 // Problem RFC 9457.
 type Problem struct {
 	// Code The stable name of the error. Each operation lists its own; a later version may have more.
@@ -970,6 +1024,15 @@ type QuotaUse struct {
 	Vcpus int `json:"vcpus"`
 }
 
+// RecoveryPoint The newest durable moment of the sandbox, which is its newest snapshot; absent if it has none.
+type RecoveryPoint struct {
+	// At When the sandbox stood still for it.
+	At time.Time `json:"at"`
+
+	// Snapshot `snp_…`.
+	Snapshot string `json:"snapshot"`
+}
+
 // RegistryAuth A login for the registry of `image`: `username` with `password`, or `token`, which the registry gets as a bearer token. It's used for this build, and
 // forgotten when the build has ended. It's no part of the template's content.
 type RegistryAuth struct {
@@ -1024,8 +1087,14 @@ type Sandbox struct {
 	MemoryMb int `json:"memory_mb"`
 
 	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
-	Metadata Metadata     `json:"metadata"`
-	State    SandboxState `json:"state"`
+	Metadata Metadata `json:"metadata"`
+
+	// Parent What the sandbox was forked from or created of; absent if it was made from a template alone.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// RecoveryPoint The newest durable moment of the sandbox, which is its newest snapshot; absent if it has none.
+	RecoveryPoint *RecoveryPoint `json:"recovery_point,omitempty"`
+	State         SandboxState   `json:"state"`
 
 	// Template The template's name.
 	Template string `json:"template"`
@@ -1634,6 +1703,27 @@ type CreateFileURLParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// PauseSandboxParams defines parameters for PauseSandbox.
+type PauseSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// RestoreSandboxParams defines parameters for RestoreSandbox.
+type RestoreSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Cold Boot from the snapshot's disk, and leave its memory. For a snapshot that can't be loaded any more.
+	Cold *bool `form:"cold,omitempty" json:"cold,omitempty"`
+}
+
+// ResumeSandboxParams defines parameters for ResumeSandbox.
+type ResumeSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
 	// Cursor The `next_cursor` of the page before.
@@ -1668,6 +1758,12 @@ type StopSandboxParams struct {
 
 	// Grace How long processes have between SIGTERM and SIGKILL, for example `30s`; at most `300s`, `0s` for no time. `10s` if it's absent.
 	Grace *string `form:"grace,omitempty" json:"grace,omitempty"`
+}
+
+// SuspendSandboxParams defines parameters for SuspendSandbox.
+type SuspendSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // CreateSandboxTokenParams defines parameters for CreateSandboxToken.
@@ -2055,6 +2151,26 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/sandboxes/{sandbox}/metrics (the `GetSandboxMetrics` operationId).
 	GetSandboxMetrics(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PauseSandbox Have a sandbox's machine stand still; its memory stays in its node's
+	//
+	// Processes don't run, connections stay open. It's back within milliseconds, but isn't durable: a paused sandbox is lost with its node.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/pause (the `PauseSandbox` operationId).
+	PauseSandbox(ctx context.Context, sandbox SandboxId, params *PauseSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreSandbox Have a suspended sandbox go on where it was
+	//
+	// It is a new execution with a greater epoch. Open sessions go on under their ids. If the snapshot can't be loaded the operation fails with the reason, and
+	// the sandbox stays suspended.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/restore (the `RestoreSandbox` operationId).
+	RestoreSandbox(ctx context.Context, sandbox SandboxId, params *RestoreSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumeSandbox Have a paused sandbox run on
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
+	ResumeSandbox(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListSessions List a sandbox's sessions, newest first
 	//
 	// Corresponds with GET /v1/sandboxes/{sandbox}/sessions (the `ListSessions` operationId).
@@ -2102,6 +2218,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
 	StopSandbox(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SuspendSandbox Keep a sandbox's memory, devices and disk durably, and free its node of it
+	//
+	// All of it goes into a snapshot, and then the machine ends. Nothing in the sandbox ends: processes and sessions go on when it's restored. If it can't be done
+	// the operation fails, and the sandbox is what it was.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/suspend (the `SuspendSandbox` operationId).
+	SuspendSandbox(ctx context.Context, sandbox SandboxId, params *SuspendSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSandboxTokens List a sandbox's tokens, without the secrets
 	//
@@ -2770,6 +2894,56 @@ func (c *Client) GetSandboxMetrics(ctx context.Context, sandbox SandboxId, reqEd
 	return c.Client.Do(req)
 }
 
+// PauseSandbox Have a sandbox's machine stand still; its memory stays in its node's
+//
+// Processes don't run, connections stay open. It's back within milliseconds, but isn't durable: a paused sandbox is lost with its node.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/pause (the `PauseSandbox` operationId).
+func (c *Client) PauseSandbox(ctx context.Context, sandbox SandboxId, params *PauseSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreSandbox Have a suspended sandbox go on where it was
+//
+// It is a new execution with a greater epoch. Open sessions go on under their ids. If the snapshot can't be loaded the operation fails with the reason, and
+// the sandbox stays suspended.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/restore (the `RestoreSandbox` operationId).
+func (c *Client) RestoreSandbox(ctx context.Context, sandbox SandboxId, params *RestoreSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumeSandbox Have a paused sandbox run on
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
+func (c *Client) ResumeSandbox(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumeSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListSessions List a sandbox's sessions, newest first
 //
 // Corresponds with GET /v1/sandboxes/{sandbox}/sessions (the `ListSessions` operationId).
@@ -2878,6 +3052,24 @@ func (c *Client) StartSandbox(ctx context.Context, sandbox SandboxId, params *St
 // Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
 func (c *Client) StopSandbox(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewStopSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SuspendSandbox Keep a sandbox's memory, devices and disk durably, and free its node of it
+//
+// All of it goes into a snapshot, and then the machine ends. Nothing in the sandbox ends: processes and sessions go on when it's restored. If it can't be done
+// the operation fails, and the sandbox is what it was.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/suspend (the `SuspendSandbox` operationId).
+func (c *Client) SuspendSandbox(ctx context.Context, sandbox SandboxId, params *SuspendSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSuspendSandboxRequest(c.Server, sandbox, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4404,6 +4596,201 @@ func NewGetSandboxMetricsRequest(server string, sandbox SandboxId) (*http.Reques
 	return req, nil
 }
 
+// NewPauseSandboxRequest constructs an http.Request for the PauseSandbox method
+func NewPauseSandboxRequest(server string, sandbox SandboxId, params *PauseSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRestoreSandboxRequest constructs an http.Request for the RestoreSandbox method
+func NewRestoreSandboxRequest(server string, sandbox SandboxId, params *RestoreSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/restore", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cold != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cold", *params.Cold, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewResumeSandboxRequest constructs an http.Request for the ResumeSandbox method
+func NewResumeSandboxRequest(server string, sandbox SandboxId, params *ResumeSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListSessionsRequest constructs an http.Request for the ListSessions method
 func NewListSessionsRequest(server string, sandbox SandboxId, params *ListSessionsParams) (*http.Request, error) {
 	var err error
@@ -4747,6 +5134,67 @@ func NewStopSandboxRequest(server string, sandbox SandboxId, params *StopSandbox
 		if params.Grace != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grace", *params.Grace, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSuspendSandboxRequest constructs an http.Request for the SuspendSandbox method
+func NewSuspendSandboxRequest(server string, sandbox SandboxId, params *SuspendSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/suspend", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -6019,6 +6467,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sandboxes/{sandbox}/metrics (the `GetSandboxMetrics` operationId).
 	GetSandboxMetricsWithResponse(ctx context.Context, sandbox SandboxId, reqEditors ...RequestEditorFn) (*GetSandboxMetricsResponse, error)
 
+	// PauseSandboxWithResponse Have a sandbox's machine stand still; its memory stays in its node's
+	//
+	// Processes don't run, connections stay open. It's back within milliseconds, but isn't durable: a paused sandbox is lost with its node.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/pause (the `PauseSandbox` operationId).
+	PauseSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *PauseSandboxParams, reqEditors ...RequestEditorFn) (*PauseSandboxResponse, error)
+
+	// RestoreSandboxWithResponse Have a suspended sandbox go on where it was
+	//
+	// It is a new execution with a greater epoch. Open sessions go on under their ids. If the snapshot can't be loaded the operation fails with the reason, and
+	// the sandbox stays suspended.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/restore (the `RestoreSandbox` operationId).
+	RestoreSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *RestoreSandboxParams, reqEditors ...RequestEditorFn) (*RestoreSandboxResponse, error)
+
+	// ResumeSandboxWithResponse Have a paused sandbox run on
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
+	ResumeSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*ResumeSandboxResponse, error)
+
 	// ListSessionsWithResponse List a sandbox's sessions, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6076,6 +6550,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/stop (the `StopSandbox` operationId).
 	StopSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *StopSandboxParams, reqEditors ...RequestEditorFn) (*StopSandboxResponse, error)
+
+	// SuspendSandboxWithResponse Keep a sandbox's memory, devices and disk durably, and free its node of it
+	//
+	// All of it goes into a snapshot, and then the machine ends. Nothing in the sandbox ends: processes and sessions go on when it's restored. If it can't be done
+	// the operation fails, and the sandbox is what it was.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/suspend (the `SuspendSandbox` operationId).
+	SuspendSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *SuspendSandboxParams, reqEditors ...RequestEditorFn) (*SuspendSandboxResponse, error)
 
 	// ListSandboxTokensWithResponse List a sandbox's tokens, without the secrets
 	//
@@ -7370,6 +7854,171 @@ func (r GetSandboxMetricsResponse) ContentType() string {
 	return ""
 }
 
+type PauseSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r PauseSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PauseSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RestoreSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RestoreSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RestoreSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RestoreSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RestoreSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestoreSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestoreSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestoreSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumeSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumeSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ResumeSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumeSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumeSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumeSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumeSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumeSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListSessionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7666,6 +8315,61 @@ func (r StopSandboxResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r StopSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SuspendSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SuspendSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SuspendSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SuspendSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SuspendSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SuspendSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SuspendSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SuspendSandboxResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8966,6 +9670,50 @@ func (c *ClientWithResponses) GetSandboxMetricsWithResponse(ctx context.Context,
 	return ParseGetSandboxMetricsResponse(rsp)
 }
 
+// PauseSandboxWithResponse Have a sandbox's machine stand still; its memory stays in its node's
+//
+// Processes don't run, connections stay open. It's back within milliseconds, but isn't durable: a paused sandbox is lost with its node.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/pause (the `PauseSandbox` operationId).
+func (c *ClientWithResponses) PauseSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *PauseSandboxParams, reqEditors ...RequestEditorFn) (*PauseSandboxResponse, error) {
+	rsp, err := c.PauseSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseSandboxResponse(rsp)
+}
+
+// RestoreSandboxWithResponse Have a suspended sandbox go on where it was
+//
+// It is a new execution with a greater epoch. Open sessions go on under their ids. If the snapshot can't be loaded the operation fails with the reason, and
+// the sandbox stays suspended.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/restore (the `RestoreSandbox` operationId).
+func (c *ClientWithResponses) RestoreSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *RestoreSandboxParams, reqEditors ...RequestEditorFn) (*RestoreSandboxResponse, error) {
+	rsp, err := c.RestoreSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreSandboxResponse(rsp)
+}
+
+// ResumeSandboxWithResponse Have a paused sandbox run on
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
+func (c *ClientWithResponses) ResumeSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*ResumeSandboxResponse, error) {
+	rsp, err := c.ResumeSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumeSandboxResponse(rsp)
+}
+
 // ListSessionsWithResponse List a sandbox's sessions, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -9064,6 +9812,22 @@ func (c *ClientWithResponses) StopSandboxWithResponse(ctx context.Context, sandb
 		return nil, err
 	}
 	return ParseStopSandboxResponse(rsp)
+}
+
+// SuspendSandboxWithResponse Keep a sandbox's memory, devices and disk durably, and free its node of it
+//
+// All of it goes into a snapshot, and then the machine ends. Nothing in the sandbox ends: processes and sessions go on when it's restored. If it can't be done
+// the operation fails, and the sandbox is what it was.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/suspend (the `SuspendSandbox` operationId).
+func (c *ClientWithResponses) SuspendSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *SuspendSandboxParams, reqEditors ...RequestEditorFn) (*SuspendSandboxResponse, error) {
+	rsp, err := c.SuspendSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSuspendSandboxResponse(rsp)
 }
 
 // ListSandboxTokensWithResponse List a sandbox's tokens, without the secrets
@@ -10169,6 +10933,126 @@ func ParseGetSandboxMetricsResponse(rsp *http.Response) (*GetSandboxMetricsRespo
 	return response, nil
 }
 
+// ParsePauseSandboxResponse parses an HTTP response from a PauseSandboxWithResponse call
+func ParsePauseSandboxResponse(rsp *http.Response) (*PauseSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRestoreSandboxResponse parses an HTTP response from a RestoreSandboxWithResponse call
+func ParseRestoreSandboxResponse(rsp *http.Response) (*RestoreSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestoreSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumeSandboxResponse parses an HTTP response from a ResumeSandboxWithResponse call
+func ParseResumeSandboxResponse(rsp *http.Response) (*ResumeSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumeSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListSessionsResponse parses an HTTP response from a ListSessionsWithResponse call
 func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10350,6 +11234,46 @@ func ParseStopSandboxResponse(rsp *http.Response) (*StopSandboxResponse, error) 
 	}
 
 	response := &StopSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSuspendSandboxResponse parses an HTTP response from a SuspendSandboxWithResponse call
+func ParseSuspendSandboxResponse(rsp *http.Response) (*SuspendSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SuspendSandboxResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -11065,6 +11989,15 @@ type ServerInterface interface {
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	// (GET /v1/sandboxes/{sandbox}/metrics)
 	GetSandboxMetrics(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
+	// PauseSandbox Have a sandbox's machine stand still; its memory stays in its node's
+	// (POST /v1/sandboxes/{sandbox}/pause)
+	PauseSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params PauseSandboxParams)
+	// RestoreSandbox Have a suspended sandbox go on where it was
+	// (POST /v1/sandboxes/{sandbox}/restore)
+	RestoreSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params RestoreSandboxParams)
+	// ResumeSandbox Have a paused sandbox run on
+	// (POST /v1/sandboxes/{sandbox}/resume)
+	ResumeSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ResumeSandboxParams)
 	// ListSessions List a sandbox's sessions, newest first
 	// (GET /v1/sandboxes/{sandbox}/sessions)
 	ListSessions(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSessionsParams)
@@ -11083,6 +12016,9 @@ type ServerInterface interface {
 	// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
 	// (POST /v1/sandboxes/{sandbox}/stop)
 	StopSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StopSandboxParams)
+	// SuspendSandbox Keep a sandbox's memory, devices and disk durably, and free its node of it
+	// (POST /v1/sandboxes/{sandbox}/suspend)
+	SuspendSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params SuspendSandboxParams)
 	// ListSandboxTokens List a sandbox's tokens, without the secrets
 	// (GET /v1/sandboxes/{sandbox}/tokens)
 	ListSandboxTokens(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
@@ -11916,6 +12852,145 @@ func (siw *ServerInterfaceWrapper) GetSandboxMetrics(w http.ResponseWriter, r *h
 	handler.ServeHTTP(w, r)
 }
 
+// PauseSandbox operation middleware
+func (siw *ServerInterfaceWrapper) PauseSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PauseSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PauseSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RestoreSandbox operation middleware
+func (siw *ServerInterfaceWrapper) RestoreSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestoreSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cold" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cold", r.URL.Query(), &params.Cold, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cold"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cold", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RestoreSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ResumeSandbox operation middleware
+func (siw *ServerInterfaceWrapper) ResumeSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ResumeSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ListSessions operation middleware
 func (siw *ServerInterfaceWrapper) ListSessions(w http.ResponseWriter, r *http.Request) {
 
@@ -12203,6 +13278,48 @@ func (siw *ServerInterfaceWrapper) StopSandbox(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.StopSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SuspendSandbox operation middleware
+func (siw *ServerInterfaceWrapper) SuspendSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SuspendSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SuspendSandbox(w, r, sandbox, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13086,12 +14203,16 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.RevokeFileURLs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.CreateFileURL)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/metrics", wrapper.GetSandboxMetrics)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/pause", wrapper.PauseSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/restore", wrapper.RestoreSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/resume", wrapper.ResumeSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.ListSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}/attachments", wrapper.CreateAttachment)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/start", wrapper.StartSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/stop", wrapper.StopSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/suspend", wrapper.SuspendSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.ListSandboxTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.CreateSandboxToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens/{token}", wrapper.RevokeSandboxToken)
@@ -14070,6 +15191,168 @@ func (response GetSandboxMetricsdefaultApplicationProblemPlusJSONResponse) Visit
 	return err
 }
 
+type PauseSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  PauseSandboxParams
+}
+
+type PauseSandboxResponseObject interface {
+	VisitPauseSandboxResponse(w http.ResponseWriter) error
+}
+
+type PauseSandbox200JSONResponse Operation
+
+func (response PauseSandbox200JSONResponse) VisitPauseSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseSandbox202JSONResponse Operation
+
+func (response PauseSandbox202JSONResponse) VisitPauseSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PauseSandboxdefaultApplicationProblemPlusJSONResponse) VisitPauseSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  RestoreSandboxParams
+}
+
+type RestoreSandboxResponseObject interface {
+	VisitRestoreSandboxResponse(w http.ResponseWriter) error
+}
+
+type RestoreSandbox200JSONResponse Operation
+
+func (response RestoreSandbox200JSONResponse) VisitRestoreSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreSandbox202JSONResponse Operation
+
+func (response RestoreSandbox202JSONResponse) VisitRestoreSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RestoreSandboxdefaultApplicationProblemPlusJSONResponse) VisitRestoreSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  ResumeSandboxParams
+}
+
+type ResumeSandboxResponseObject interface {
+	VisitResumeSandboxResponse(w http.ResponseWriter) error
+}
+
+type ResumeSandbox200JSONResponse Operation
+
+func (response ResumeSandbox200JSONResponse) VisitResumeSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeSandbox202JSONResponse Operation
+
+func (response ResumeSandbox202JSONResponse) VisitResumeSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResumeSandboxdefaultApplicationProblemPlusJSONResponse) VisitResumeSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSessionsRequestObject struct {
 	Sandbox SandboxId `json:"sandbox"`
 	Params  ListSessionsParams
@@ -14329,6 +15612,60 @@ type StopSandboxdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response StopSandboxdefaultApplicationProblemPlusJSONResponse) VisitStopSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  SuspendSandboxParams
+}
+
+type SuspendSandboxResponseObject interface {
+	VisitSuspendSandboxResponse(w http.ResponseWriter) error
+}
+
+type SuspendSandbox200JSONResponse Operation
+
+func (response SuspendSandbox200JSONResponse) VisitSuspendSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendSandbox202JSONResponse Operation
+
+func (response SuspendSandbox202JSONResponse) VisitSuspendSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SuspendSandboxdefaultApplicationProblemPlusJSONResponse) VisitSuspendSandboxResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15185,6 +16522,15 @@ type StrictServerInterface interface {
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	// (GET /v1/sandboxes/{sandbox}/metrics)
 	GetSandboxMetrics(ctx context.Context, request GetSandboxMetricsRequestObject) (GetSandboxMetricsResponseObject, error)
+	// PauseSandbox Have a sandbox's machine stand still; its memory stays in its node's
+	// (POST /v1/sandboxes/{sandbox}/pause)
+	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
+	// RestoreSandbox Have a suspended sandbox go on where it was
+	// (POST /v1/sandboxes/{sandbox}/restore)
+	RestoreSandbox(ctx context.Context, request RestoreSandboxRequestObject) (RestoreSandboxResponseObject, error)
+	// ResumeSandbox Have a paused sandbox run on
+	// (POST /v1/sandboxes/{sandbox}/resume)
+	ResumeSandbox(ctx context.Context, request ResumeSandboxRequestObject) (ResumeSandboxResponseObject, error)
 	// ListSessions List a sandbox's sessions, newest first
 	// (GET /v1/sandboxes/{sandbox}/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
@@ -15203,6 +16549,9 @@ type StrictServerInterface interface {
 	// StopSandbox Stop a sandbox; its disk is kept, its memory isn't
 	// (POST /v1/sandboxes/{sandbox}/stop)
 	StopSandbox(ctx context.Context, request StopSandboxRequestObject) (StopSandboxResponseObject, error)
+	// SuspendSandbox Keep a sandbox's memory, devices and disk durably, and free its node of it
+	// (POST /v1/sandboxes/{sandbox}/suspend)
+	SuspendSandbox(ctx context.Context, request SuspendSandboxRequestObject) (SuspendSandboxResponseObject, error)
 	// ListSandboxTokens List a sandbox's tokens, without the secrets
 	// (GET /v1/sandboxes/{sandbox}/tokens)
 	ListSandboxTokens(ctx context.Context, request ListSandboxTokensRequestObject) (ListSandboxTokensResponseObject, error)
@@ -15932,6 +17281,87 @@ func (sh *strictHandler) GetSandboxMetrics(w http.ResponseWriter, r *http.Reques
 	}
 }
 
+// PauseSandbox operation middleware
+func (sh *strictHandler) PauseSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params PauseSandboxParams) {
+	var request PauseSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseSandbox(ctx, request.(PauseSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PauseSandboxResponseObject); ok {
+		if err := validResponse.VisitPauseSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RestoreSandbox operation middleware
+func (sh *strictHandler) RestoreSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params RestoreSandboxParams) {
+	var request RestoreSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreSandbox(ctx, request.(RestoreSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RestoreSandboxResponseObject); ok {
+		if err := validResponse.VisitRestoreSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ResumeSandbox operation middleware
+func (sh *strictHandler) ResumeSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ResumeSandboxParams) {
+	var request ResumeSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeSandbox(ctx, request.(ResumeSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ResumeSandboxResponseObject); ok {
+		if err := validResponse.VisitResumeSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListSessions operation middleware
 func (sh *strictHandler) ListSessions(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSessionsParams) {
 	var request ListSessionsRequestObject
@@ -16095,6 +17525,33 @@ func (sh *strictHandler) StopSandbox(w http.ResponseWriter, r *http.Request, san
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(StopSandboxResponseObject); ok {
 		if err := validResponse.VisitStopSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SuspendSandbox operation middleware
+func (sh *strictHandler) SuspendSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params SuspendSandboxParams) {
+	var request SuspendSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SuspendSandbox(ctx, request.(SuspendSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SuspendSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SuspendSandboxResponseObject); ok {
+		if err := validResponse.VisitSuspendSandboxResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -71,7 +71,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox's machine is lost: start the sandbox from its disk, or create another one")
 		case space.StateDeleting, space.StateDeleted:
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox is deleted")
-		case space.StateCreating, space.StateStarting:
+		case space.StateCreating, space.StateStarting, space.StateResuming, space.StateRestoring:
 			if !news.Next(ctx) {
 				return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox doesn't run yet: try again in a moment")
 			}

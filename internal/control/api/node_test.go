@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -28,15 +30,23 @@ type obedientNode struct {
 	stop       func(space.Route) (space.ExecutionState, *space.Error) // how a machine ends
 	build      func(string) record.TemplateStatus
 	ordered    []nodesync.Order // about executions, in the order in which they came
+	snapshots  map[string]record.SnapshotStatus
+	take       func(nodesync.Order) record.SnapshotStatus // how a snapshot comes out
+	pause      func(nodesync.Order) *space.Error          // why a pause or resume is refused; nil: it isn't
+	sessions   map[string][]string                        // that are open, by snapshot: they go on in what is loaded from it
 }
 
 func newObedientNode(n *nodesync.Node) *obedientNode {
 	return &obedientNode{
 		sync: n, executions: map[space.Route]nodesync.ExecutionReport{}, templates: map[string]record.TemplateStatus{},
 		defaults: map[string]record.Defaults{}, logs: map[string][]record.LogLine{}, builds: map[string]record.BuildOrder{},
-		removed: make(chan string, 100),
-		start:   func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
-		stop:    func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionStopped, nil },
+		removed: make(chan string, 100), snapshots: map[string]record.SnapshotStatus{}, sessions: map[string][]string{},
+		take: func(o nodesync.Order) record.SnapshotStatus {
+			return record.SnapshotStatus{State: record.SnapshotReady, Digest: digestOf(o.Snapshot), At: time.Now(), Bytes: 5 << 20, Driver: "fake", Version: "1"}
+		},
+		pause: func(nodesync.Order) *space.Error { return nil },
+		start: func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
+		stop:  func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionStopped, nil },
 		build: func(string) record.TemplateStatus {
 			return record.TemplateStatus{State: record.TemplateReady, Digest: "sha256:00", Shape: record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 64 << 20}}
 		},
@@ -62,6 +72,9 @@ func (n *obedientNode) report(cancel context.CancelFunc) nodesync.Report {
 	out := nodesync.Report{Complete: true, Executions: slices.Collect(maps.Values(n.executions)), Facts: record.Facts{
 		Driver: "fake", Acceleration: "none", CPUs: 2, MemoryBytes: 1 << 30, Version: "test",
 	}}
+	for id, status := range n.snapshots {
+		out.Snapshots = append(out.Snapshots, record.SnapshotSeen{ID: id, Status: status})
+	}
 	for id, status := range n.templates {
 		log := n.logs[id]
 		out.Templates = append(out.Templates, nodesync.TemplateReport{
@@ -87,7 +100,21 @@ func (n *obedientNode) obey(a nodesync.Answer) {
 			n.executions[o.Route] = nodesync.ExecutionReport{Route: o.Route, State: state, Error: err, Since: time.Now()}
 		case nodesync.EnsureExecution:
 			state, err := n.start(o.Route)
-			n.executions[o.Route] = nodesync.ExecutionReport{Route: o.Route, State: state, Error: err, Since: time.Now()}
+			n.executions[o.Route] = nodesync.ExecutionReport{Route: o.Route, State: state, Error: err, Since: time.Now(), Sessions: n.copies(o)}
+		case nodesync.PauseExecution, nodesync.ResumeExecution:
+			n.stand(o)
+		case nodesync.SuspendExecution:
+			s := n.take(o)
+			n.snapshots[o.Snapshot] = s
+			if s.State == record.SnapshotReady {
+				n.executions[o.Route] = nodesync.ExecutionReport{Route: o.Route, State: space.ExecutionSuspended, HeldBy: o.Snapshot, Since: time.Now()}
+			}
+		case nodesync.TakeSnapshot:
+			if _, there := n.snapshots[o.Snapshot]; !there {
+				n.snapshots[o.Snapshot] = n.take(o)
+			}
+		case nodesync.RemoveSnapshot:
+			delete(n.snapshots, o.Snapshot)
 		case nodesync.RemoveExecution:
 			delete(n.executions, o.Route)
 		case nodesync.EnsureTemplate:
@@ -103,6 +130,35 @@ func (n *obedientNode) obey(a nodesync.Answer) {
 			}
 		}
 	}
+}
+
+func (n *obedientNode) stand(o nodesync.Order) {
+	r := n.executions[o.Route]
+	r.Refusal, r.Refused = n.pause(o), o.Operation
+	if r.Refusal == nil {
+		r.State, r.Refused = map[nodesync.OrderKind]space.ExecutionState{
+			nodesync.PauseExecution: space.ExecutionPaused, nodesync.ResumeExecution: space.ExecutionRunning,
+		}[o.Kind], ""
+	}
+	n.executions[o.Route] = r
+}
+
+// copies are the sessions that go on: under their ids in the sandbox that the snapshot is of, which it is if the execution isn't its first.
+func (n *obedientNode) copies(o nodesync.Order) []record.SessionCopy {
+	var out []record.SessionCopy
+	for _, id := range n.sessions[o.Snapshot] {
+		c := record.SessionCopy{Session: id, Of: id}
+		if o.Route.Epoch == 1 {
+			c.Session = space.NewID(space.PrefixSession)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// digestOf is the digest of a snapshot's manifest.
+func digestOf(snapshot string) string {
+	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(snapshot)))
 }
 
 // change changes what the node has or how it behaves, and makes it call anew.

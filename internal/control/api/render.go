@@ -16,8 +16,22 @@ func renderSandbox(s record.Sandbox) gen.Sandbox {
 			Id: s.Execution.Route.Execution, Epoch: int64(s.Execution.Route.Epoch), Node: s.Execution.Route.Placement.Node,
 		},
 		Vcpus: int(s.Shape.VCPUs), MemoryMb: s.Shape.MemoryMiB(), DiskMb: s.Shape.DiskMiB(), Metadata: s.Metadata,
-		Lifetime: renderLifetime(s.Lifetime), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Lifetime: renderLifetime(s.Lifetime), Parent: renderParent(s.Parent), RecoveryPoint: renderRecovery(s.Recovery), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
+}
+
+func renderParent(p record.Parent) *gen.Parent {
+	if p == (record.Parent{}) {
+		return nil
+	}
+	return &gen.Parent{Sandbox: p.Sandbox, Snapshot: p.Snapshot}
+}
+
+func renderRecovery(r *record.Recovery) *gen.RecoveryPoint {
+	if r == nil {
+		return nil
+	}
+	return &gen.RecoveryPoint{Snapshot: r.Snapshot, At: r.At.UTC()}
 }
 
 func renderLifetime(l *record.Lifetime) *gen.Lifetime {

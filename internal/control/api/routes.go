@@ -45,9 +45,13 @@ var routes = map[string]route{
 	"PATCH /v1/sandboxes/{sandbox}": {
 		needs: space.PermissionWriteSandboxes, body: func() any { return new(gen.SandboxUpdate) }, limit: maxSandboxBody,
 	},
-	"POST /v1/sandboxes/{sandbox}/stop":  {needs: space.PermissionWriteSandboxes, query: []string{"wait", "grace"}},
-	"POST /v1/sandboxes/{sandbox}/start": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
-	"GET /v1/sandboxes/{sandbox}/tokens": {needs: space.PermissionReadSandboxes},
+	"POST /v1/sandboxes/{sandbox}/stop":    {needs: space.PermissionWriteSandboxes, query: []string{"wait", "grace"}},
+	"POST /v1/sandboxes/{sandbox}/start":   {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/pause":   {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/resume":  {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/suspend": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/restore": {needs: space.PermissionWriteSandboxes, query: []string{"wait", "cold"}},
+	"GET /v1/sandboxes/{sandbox}/tokens":   {needs: space.PermissionReadSandboxes},
 	"POST /v1/sandboxes/{sandbox}/tokens": {
 		needs: space.PermissionGrantData, body: func() any { return new(gen.SandboxTokenCreate) }, bare: true, limit: maxBody,
 	},

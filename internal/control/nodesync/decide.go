@@ -15,9 +15,10 @@ type Plan struct {
 	Templates  []record.TemplateSeen
 	Logs       []record.LogSeen
 	Uploads    []record.UploadSeen
+	Snapshots  []record.SnapshotSeen
 	// LogsReceived has the number of the newest line of each log that the report brought.
 	LogsReceived map[string]int64
-	// Doubts are the ids of executions and templates that were absent for the first time: the next report tells.
+	// Doubts are the ids of executions, templates and snapshots that were absent for the first time: the next report tells.
 	Doubts map[string]bool
 	// Repeats tells which orders the node has heard before: it reports what they are about.
 	Repeats map[Order]bool
@@ -28,6 +29,7 @@ func Decide(wanted record.Wanted, report Report, doubted map[string]bool, now ti
 	d := decision{report: report, doubted: doubted, now: now, plan: Plan{
 		Doubts: map[string]bool{}, Repeats: map[Order]bool{}, LogsReceived: map[string]int64{},
 	}}
+	d.snapshots(wanted.Snapshots)
 	d.executions(wanted.Executions)
 	d.templates(wanted)
 	d.uploads(wanted.Uploads)
@@ -39,6 +41,8 @@ type decision struct {
 	doubted map[string]bool
 	now     time.Time
 	busy    map[string]bool // executions that are reported to have a machine, or to be about to
+	kept    map[string]bool // snapshots that are reported to be ready, or are recorded so and aren't believed to be lost
+	failed  map[string]bool // snapshots that are found to have failed
 	plan    Plan
 }
 
@@ -73,7 +77,7 @@ func (d *decision) present(w record.WantedExecution, r ExecutionReport) {
 		d.remove(w.Route, w.Cause)
 	case record.WantDisk:
 		d.quieten(w, r)
-	case record.WantRunning, record.WantStopped:
+	case record.WantRunning, record.WantPaused, record.WantSuspended, record.WantStopped:
 		if ended(w.Recorded) {
 			d.afterEnd(w, r)
 		} else {
@@ -87,25 +91,68 @@ func (d *decision) alive(w record.WantedExecution, r ExecutionReport) {
 	switch {
 	case r.State == space.ExecutionPending && w.Want == record.WantRunning:
 		d.ensure(w, true)
+	case r.State == space.ExecutionSuspended:
+		d.suspended(w, r)
 	case r.State == space.ExecutionFailed && w.Recorded == space.ExecutionRunning:
 		d.see(w.Route, space.ExecutionLost, orLost(r.Error), r.Since) // it ran, so it's lost
 	case r.State == space.ExecutionStopped && w.Want == record.WantRunning: // nobody has ordered it
 		d.see(w.Route, space.ExecutionLost, orEndedByItself(r.Error), r.Since)
 	case ended(r.State):
 		d.see(w.Route, r.State, endError(r), r.Since)
-	default: // it's there; that it runs may be news, and stopping it is another matter
-		if r.State == space.ExecutionRunning && w.Recorded != space.ExecutionRunning {
-			d.see(w.Route, r.State, nil, r.Since)
+	case r.Refusal != nil && r.Refused == w.Operation && w.Operation != "" && r.State == w.Recorded:
+		d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{Route: w.Route, State: r.State, Error: r.Refusal, Refused: r.Refused, Since: r.Since})
+	default: // it's there; that it runs or stands still may be news, and what it should do is another matter
+		if isNews(w, r.State) {
+			d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{Route: w.Route, State: r.State, Since: r.Since, Sessions: r.Sessions})
 		}
-		if w.Want == record.WantStopped {
-			d.quieten(w, r)
-		}
+		d.move(w, r)
+	}
+}
+
+// isNews reports whether a machine has come to what is wanted of it. What it did before that was wanted may be reported late: that's none.
+func isNews(w record.WantedExecution, is space.ExecutionState) bool {
+	switch is {
+	case w.Recorded:
+		return false
+	case space.ExecutionRunning:
+		return w.Want != record.WantPaused || w.Recorded == space.ExecutionPending
+	case space.ExecutionPaused:
+		return w.Want != record.WantRunning
+	default:
+		return false
+	}
+}
+
+// move orders what a machine that runs or stands still should do instead.
+func (d *decision) move(w record.WantedExecution, r ExecutionReport) {
+	switch o := (Order{Route: w.Route, Cause: w.Cause}); {
+	case w.Want == record.WantStopped:
+		d.quieten(w, r)
+	case r.State == space.ExecutionPending:
+	case w.Want == record.WantPaused && r.State == space.ExecutionRunning:
+		o.Kind, o.Operation = PauseExecution, w.Operation
+		d.order(o, true)
+	case w.Want == record.WantRunning && r.State == space.ExecutionPaused:
+		o.Kind, o.Operation = ResumeExecution, w.Operation
+		d.order(o, true)
+	case w.Want == record.WantSuspended && !d.failed[w.SuspendInto]:
+		o.Kind, o.Snapshot = SuspendExecution, w.SuspendInto
+		d.order(o, true)
+	}
+}
+
+// suspended decides about an execution whose machine has ended with its memory in a snapshot. It's believed with that snapshot only: the two are recorded together.
+func (d *decision) suspended(w record.WantedExecution, r ExecutionReport) {
+	if r.HeldBy != "" && d.kept[r.HeldBy] {
+		d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{Route: w.Route, State: r.State, Since: r.Since, HeldBy: r.HeldBy})
 	}
 }
 
 // afterEnd decides about an execution whose end has been told: it must not come back. Its disk may be all that is left of a sandbox.
 func (d *decision) afterEnd(w record.WantedExecution, r ExecutionReport) {
 	switch {
+	case w.Recorded == space.ExecutionSuspended && !d.kept[w.HeldBy]:
+		d.loseHeld(w)
 	case w.Recorded == space.ExecutionFailed && !ended(r.State):
 		d.remove(w.Route, w.Cause)
 	case w.Recorded == space.ExecutionStopped && (r.State == space.ExecutionLost || r.State == space.ExecutionFailed):
@@ -117,6 +164,9 @@ func (d *decision) afterEnd(w record.WantedExecution, r ExecutionReport) {
 
 // quieten ends the machine of an execution of which only the disk is wanted, if there is one.
 func (d *decision) quieten(w record.WantedExecution, r ExecutionReport) {
+	if w.Recorded == space.ExecutionSuspended && !ended(r.State) {
+		return // what it's suspended into is what counts; that it's still told so is late
+	}
 	if !ended(r.State) {
 		d.order(Order{Kind: StopExecution, Route: w.Route, Grace: w.Grace, Cause: w.Cause}, true)
 	}
@@ -124,7 +174,7 @@ func (d *decision) quieten(w record.WantedExecution, r ExecutionReport) {
 
 // ended reports whether an execution in a state has no machine any more.
 func ended(s space.ExecutionState) bool {
-	return s == space.ExecutionFailed || s == space.ExecutionStopped || s == space.ExecutionLost || s == space.ExecutionGone
+	return s == space.ExecutionFailed || s == space.ExecutionStopped || s == space.ExecutionSuspended || s == space.ExecutionLost || s == space.ExecutionGone
 }
 
 // absent decides about an execution that a complete report doesn't mention.
@@ -134,14 +184,23 @@ func (d *decision) absent(w record.WantedExecution) {
 		if d.believed(w.Route.Execution) {
 			d.see(w.Route, space.ExecutionGone, nil, d.now)
 		}
-	case w.Want != record.WantRunning && w.Want != record.WantStopped:
+	case w.Want == record.WantDisk || w.Want == record.WantKept || w.Want == "":
 	case w.Recorded == space.ExecutionPending:
 		d.ensure(w, false)
-	case w.Recorded == space.ExecutionRunning:
+	case w.Recorded == space.ExecutionSuspended: // all of it is its snapshot
+		if !d.kept[w.HeldBy] {
+			d.loseHeld(w)
+		}
+	case w.Recorded == space.ExecutionRunning || w.Recorded == space.ExecutionPaused:
 		d.lose(w, "the node no longer has the sandbox's machine")
 	case w.Recorded == space.ExecutionStopped:
 		d.lose(w, "the node no longer has the sandbox's disk")
 	}
+}
+
+// loseHeld decides about a suspended execution whose snapshot isn't there: whether that is believed was decided about the snapshot.
+func (d *decision) loseHeld(w record.WantedExecution) {
+	d.see(w.Route, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot that the sandbox was suspended into"), d.now)
 }
 
 func (d *decision) lose(w record.WantedExecution, why string) {
@@ -175,11 +234,26 @@ func (d *decision) see(r space.Route, state space.ExecutionState, err *space.Err
 	d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{Route: r, State: state, Error: err, Since: since})
 }
 
-// ensure orders an execution, unless the disk that it boots from is still another machine's.
+// ensure orders an execution, unless the disk that it boots from is still another machine's, or its snapshot isn't ready yet. One whose snapshot couldn't be
+// made, or is gone, never comes to run.
 func (d *decision) ensure(w record.WantedExecution, repeat bool) {
-	if w.DiskOf == "" || !d.busy[w.DiskOf] {
-		d.order(Order{Kind: EnsureExecution, Route: w.Route, Template: w.Template, Shape: w.Shape, DiskOf: w.DiskOf, Cause: w.Cause}, repeat)
+	switch {
+	case w.DiskOf != "" && d.busy[w.DiskOf]:
+	case w.From.Snapshot == "", w.From.State == record.SnapshotReady && d.kept[w.From.Snapshot]:
+		d.order(Order{
+			Kind: EnsureExecution, Route: w.Route, Template: w.Template, Shape: w.Shape, DiskOf: w.DiskOf, Snapshot: w.From.Snapshot, Digest: w.From.Digest,
+			Cold: w.From.Cold, Cause: w.Cause,
+		}, repeat)
+	case w.From.State == record.SnapshotFailed, w.From.State == record.SnapshotLost, w.From.State == record.SnapshotGone:
+		d.see(w.Route, space.ExecutionFailed, unloadable(w.From), d.now)
 	}
+}
+
+func unloadable(from record.Loading) *space.Error {
+	if from.Error == nil {
+		return space.Errorf(space.CodeConflict, "the snapshot %s was deleted before the sandbox was loaded from it", from.Snapshot)
+	}
+	return space.Errorf(from.Error.Code, "the snapshot %s can't be loaded: %s", from.Snapshot, from.Error.Message)
 }
 
 // endError is the typed error of a reported end; a node that gave none doesn't make it silent.

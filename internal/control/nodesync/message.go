@@ -32,7 +32,7 @@ const (
 
 // readReport reads a node's report off the wire. A malformed one is refused as a whole.
 func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
-	if n := len(m.Executions) + len(m.Templates) + len(m.Uploads); n > maxReported {
+	if n := len(m.Executions) + len(m.Templates) + len(m.Uploads) + len(m.Snapshots); n > maxReported {
 		return Report{}, space.Errorf(space.CodeTooLarge, "the report has %d entries: at most %d are allowed", n, maxReported)
 	}
 	out := Report{Complete: m.Complete, Facts: record.Facts{
@@ -52,6 +52,13 @@ func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
 			return Report{}, err
 		}
 		out.Templates = append(out.Templates, r)
+	}
+	for _, s := range m.Snapshots {
+		r, err := readSnapshot(s)
+		if err != nil {
+			return Report{}, err
+		}
+		out.Snapshots = append(out.Snapshots, r)
 	}
 	for _, u := range m.Uploads {
 		if err := space.CheckID(space.PrefixUpload, u.GetUpload()); err != nil {
@@ -94,9 +101,14 @@ func readExecution(m *controlv1.ExecutionReport) (ExecutionReport, error) {
 		return ExecutionReport{}, err
 	}
 	out := ExecutionReport{Route: route, State: space.ExecutionState(m.State), Error: readError(m.Error), Since: readTime(m.Since), Figures: readFigures(m.Usage)}
-	reportable := []space.ExecutionState{space.ExecutionPending, space.ExecutionRunning, space.ExecutionFailed, space.ExecutionStopped, space.ExecutionLost}
+	reportable := []space.ExecutionState{
+		space.ExecutionPending, space.ExecutionRunning, space.ExecutionPaused, space.ExecutionFailed, space.ExecutionSuspended, space.ExecutionStopped, space.ExecutionLost,
+	}
 	if !slices.Contains(reportable, out.State) {
 		return ExecutionReport{}, space.Errorf(space.CodeInvalid, "execution %s is reported in the unknown state %q", route.Execution, space.Clip(m.State))
+	}
+	if err := readHistory(m, &out); err != nil {
+		return ExecutionReport{}, err
 	}
 	return out, nil
 }
@@ -166,7 +178,18 @@ func writeWhat(o Order, builds map[string]record.BuildOrder) *controlv1.Order {
 	case EnsureExecution:
 		return &controlv1.Order{Order: &controlv1.Order_EnsureExecution{EnsureExecution: &controlv1.EnsureExecution{
 			Route: peer.RouteMessage(o.Route), Template: o.Template, Shape: writeShape(o.Shape), DiskOf: o.DiskOf,
+			Snapshot: o.Snapshot, SnapshotDigest: o.Digest, Cold: o.Cold,
 		}}}
+	case PauseExecution:
+		return &controlv1.Order{Order: &controlv1.Order_PauseExecution{PauseExecution: &controlv1.PauseExecution{Route: peer.RouteMessage(o.Route), Operation: o.Operation}}}
+	case ResumeExecution:
+		return &controlv1.Order{Order: &controlv1.Order_ResumeExecution{ResumeExecution: &controlv1.ResumeExecution{Route: peer.RouteMessage(o.Route), Operation: o.Operation}}}
+	case SuspendExecution:
+		return &controlv1.Order{Order: &controlv1.Order_SuspendExecution{SuspendExecution: &controlv1.SuspendExecution{Route: peer.RouteMessage(o.Route), Snapshot: o.Snapshot}}}
+	case TakeSnapshot:
+		return &controlv1.Order{Order: &controlv1.Order_TakeSnapshot{TakeSnapshot: &controlv1.TakeSnapshot{Route: peer.RouteMessage(o.Route), Snapshot: o.Snapshot, Kind: writeKind(o)}}}
+	case RemoveSnapshot:
+		return &controlv1.Order{Order: &controlv1.Order_RemoveSnapshot{RemoveSnapshot: &controlv1.RemoveSnapshot{Snapshot: o.Snapshot}}}
 	case StopExecution:
 		return &controlv1.Order{Order: &controlv1.Order_StopExecution{StopExecution: &controlv1.StopExecution{Route: peer.RouteMessage(o.Route), Grace: durationpb.New(o.Grace)}}}
 	case RemoveExecution:

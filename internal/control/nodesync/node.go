@@ -114,7 +114,7 @@ func (n *Node) observe(ctx context.Context, report Report) (Plan, error) {
 	}
 	now := time.Now()
 	plan := Decide(wanted, report, n.doubted, now)
-	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs, Sessions: report.Sessions, Uploads: plan.Uploads}
+	seen := record.Seen{Node: n.name, Executions: plan.Executions, Templates: plan.Templates, Logs: plan.Logs, Sessions: report.Sessions, Uploads: plan.Uploads, Snapshots: plan.Snapshots}
 	if report.Facts != n.facts || now.Sub(n.seenAt) >= seeEvery {
 		seen.Facts = &report.Facts
 	}
@@ -140,6 +140,14 @@ func (n *Node) announce(plan Plan, ended []string) {
 		if e.Error != nil {
 			slog.Warn("an execution ended by itself", "node", n.name, "sandbox", e.Route.Sandbox, "execution", e.Route.Execution,
 				"state", string(e.State), "err", e.Error)
+		}
+	}
+	if len(plan.Snapshots) > 0 {
+		n.bell.Ring(wake.Node(n.name)) // there may be executions to be loaded from them
+	}
+	for _, s := range plan.Snapshots {
+		if s.Status.Error != nil {
+			slog.Warn("a snapshot couldn't be made, or is lost", "node", n.name, "snapshot", s.ID, "state", string(s.Status.State), "err", s.Status.Error)
 		}
 	}
 	for _, l := range plan.Logs {

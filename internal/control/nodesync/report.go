@@ -14,6 +14,7 @@ type Report struct {
 	Executions []ExecutionReport
 	Templates  []TemplateReport
 	Uploads    []record.UploadSeen
+	Snapshots  []record.SnapshotSeen
 	Sessions   []record.SessionEnd // that the node doesn't know to be recorded
 	Facts      record.Facts
 
@@ -27,6 +28,12 @@ type ExecutionReport struct {
 	Error   *space.Error // with failed and lost
 	Since   time.Time
 	Figures *record.Figures // the newest; nil: none, or not now
+
+	HeldBy   string               // snp_…, of a suspended one
+	Sessions []record.SessionCopy // of one that was loaded from a snapshot
+	Refusal  *space.Error         // why the newest pause or resume couldn't be done
+	Refused  string               // op_…, that it was ordered for
+	Active   time.Time            // when something last passed between clients and it; zero: nothing that is known
 }
 
 // TemplateReport is one template on a node, with lines of its log that weren't acknowledged yet.
@@ -37,14 +44,19 @@ type TemplateReport struct {
 
 // Order is one thing that a node should do. Doing it twice is the same as once. Orders are compared with ==.
 type Order struct {
-	Kind     OrderKind
-	Route    space.Route     // of an execution
-	Template string          // tpl_…, of a template or of an execution to be
-	Shape    record.Shape    // of an execution
-	Grace    time.Duration   // of an execution to be stopped
-	Upload   string          // upl_…
-	DiskOf   string          // exe_…, of an execution to be: from whose disk it boots
-	Cause    telemetry.Cause // what asked for it, if that is known
+	Kind      OrderKind
+	Route     space.Route     // of an execution
+	Template  string          // tpl_…, of a template or of an execution to be
+	Shape     record.Shape    // of an execution
+	Grace     time.Duration   // of an execution to be stopped
+	Upload    string          // upl_…
+	DiskOf    string          // exe_…, of an execution to be: from whose disk it boots
+	Snapshot  string          // snp_…, that is to be made or to go, or of an execution to be: from which it's loaded
+	Digest    string          // of that one's manifest
+	Cold      bool            // it boots from the snapshot's disk
+	Disk      bool            // of a snapshot to be: it has no memory
+	Operation string          // op_…, of a pause or a resume
+	Cause     telemetry.Cause // what asked for it, if that is known
 }
 
 // OrderKind is what an order says.
@@ -58,6 +70,11 @@ const (
 	RemoveTemplate
 	StopExecution
 	RemoveUpload
+	PauseExecution
+	ResumeExecution
+	SuspendExecution
+	TakeSnapshot
+	RemoveSnapshot
 )
 
 // Answer is what a node is told.

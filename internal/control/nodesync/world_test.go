@@ -113,7 +113,7 @@ func (w *world) ChangeSandbox(_ context.Context, _, id string, decide func(recor
 		if b.record.ID != id {
 			continue
 		}
-		c, err := decide(record.Situation{Sandbox: b.read(), Running: b.running, Room: func() (record.Room, error) {
+		c, err := decide(record.Situation{Sandbox: b.read(), Running: b.running, Epoch: uint64(len(b.executions)), Room: func(record.Usage) (record.Room, error) {
 			return record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1}}, nil
 		}})
 		if err != nil || c.Same != "" || c.Done {

@@ -27,6 +27,12 @@ func OfStart(s record.Shape) record.Usage {
 	return u
 }
 
+// OfResume is what a sandbox of a shape counts in addition when it is paused and resumes: its memory it has all the time.
+func OfResume(s record.Shape) record.Usage { return record.Usage{VCPUs: int64(s.VCPUs)} }
+
+// OfSnapshot is what a snapshot counts that is to be made: how much it takes is known when it's there.
+func OfSnapshot() record.Usage { return record.Usage{DiskBytes: 1} }
+
 // Check refuses more than a quota allows beside what is used. The error is quota_exceeded; its field is the quota's name in the API, its
 // message has the limit and what is used. What isn't asked for more of is not looked at: a quota may have been set below what is used.
 func Check(limit record.Quota, used, more record.Usage) error {

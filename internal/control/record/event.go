@@ -7,26 +7,36 @@ type EventType string
 
 // The types of event.
 const (
-	EventSandboxCreated  EventType = "sandbox.created"
-	EventSandboxRunning  EventType = "sandbox.running" // for the first time
-	EventSandboxFailed   EventType = "sandbox.failed"
-	EventSandboxLost     EventType = "sandbox.lost"
-	EventSandboxStopped  EventType = "sandbox.stopped"
-	EventSandboxStarted  EventType = "sandbox.started" // runs again, as another execution
-	EventSandboxUpdated  EventType = "sandbox.updated"
-	EventSandboxDeleted  EventType = "sandbox.deleted" // it is gone
-	EventTemplateCreated EventType = "template.created"
-	EventTemplateReady   EventType = "template.ready"
-	EventTemplateFailed  EventType = "template.failed"
-	EventTemplateDeleted EventType = "template.deleted"
-	EventKeyCreated      EventType = "key.created"
-	EventKeyRevoked      EventType = "key.revoked"
+	EventSandboxCreated   EventType = "sandbox.created"
+	EventSandboxRunning   EventType = "sandbox.running" // for the first time
+	EventSandboxFailed    EventType = "sandbox.failed"
+	EventSandboxLost      EventType = "sandbox.lost"
+	EventSandboxStopped   EventType = "sandbox.stopped"
+	EventSandboxStarted   EventType = "sandbox.started" // runs again, as another execution
+	EventSandboxPaused    EventType = "sandbox.paused"
+	EventSandboxResumed   EventType = "sandbox.resumed"
+	EventSandboxSuspended EventType = "sandbox.suspended"
+	EventSandboxRestored  EventType = "sandbox.restored" // runs again, as it was in a snapshot
+	EventSandboxUpdated   EventType = "sandbox.updated"
+	EventSandboxDeleted   EventType = "sandbox.deleted" // it is gone
+	EventSnapshotReady    EventType = "snapshot.ready"
+	EventSnapshotFailed   EventType = "snapshot.failed"
+	EventSnapshotLost     EventType = "snapshot.lost"
+	EventSnapshotDeleted  EventType = "snapshot.deleted" // it is gone
+	EventTemplateCreated  EventType = "template.created"
+	EventTemplateReady    EventType = "template.ready"
+	EventTemplateFailed   EventType = "template.failed"
+	EventTemplateDeleted  EventType = "template.deleted"
+	EventKeyCreated       EventType = "key.created"
+	EventKeyRevoked       EventType = "key.revoked"
 )
 
 // EventTypes returns every type of event.
 func EventTypes() []EventType {
 	return []EventType{
-		EventSandboxCreated, EventSandboxRunning, EventSandboxFailed, EventSandboxLost, EventSandboxStopped, EventSandboxStarted, EventSandboxUpdated, EventSandboxDeleted,
+		EventSandboxCreated, EventSandboxRunning, EventSandboxFailed, EventSandboxLost, EventSandboxStopped, EventSandboxStarted,
+		EventSandboxPaused, EventSandboxResumed, EventSandboxSuspended, EventSandboxRestored, EventSandboxUpdated, EventSandboxDeleted,
+		EventSnapshotReady, EventSnapshotFailed, EventSnapshotLost, EventSnapshotDeleted,
 		EventTemplateCreated, EventTemplateReady, EventTemplateFailed, EventTemplateDeleted, EventKeyCreated, EventKeyRevoked,
 	}
 }

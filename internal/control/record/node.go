@@ -32,22 +32,38 @@ type Want string
 
 // What can be wanted.
 const (
-	WantRunning Want = "running"
-	WantStopped Want = "stopped" // its machine should end, its disk be kept
-	WantDisk    Want = "disk"    // the same, until the execution that boots from it has run
-	WantGone    Want = "gone"
+	WantRunning   Want = "running"
+	WantStopped   Want = "stopped" // its machine should end, its disk be kept
+	WantPaused    Want = "paused"
+	WantSuspended Want = "suspended" // its machine should end, once a snapshot holds it
+	WantDisk      Want = "disk"      // it should have no machine, and keep its disk until the execution that boots from it has run
+	WantKept      Want = "kept"      // it stays as it is until the execution that takes its place has run
+	WantGone      Want = "gone"
 )
 
 // WantedExecution is an execution that a node should have, or should no longer have, and what was recorded of it.
 type WantedExecution struct {
-	Route    space.Route
-	Template string // tpl_…
-	Shape    Shape
-	DiskOf   string // the execution from whose disk it boots; empty: it's made from the template
-	Want     Want
-	Grace    time.Duration        // of a stop
-	Recorded space.ExecutionState // the newest observation that was written
-	Cause    telemetry.Cause      // what asked for it last: that of the sandbox's newest operation
+	Route       space.Route
+	Template    string // tpl_…
+	Shape       Shape
+	DiskOf      string // the execution from whose disk it boots; empty: it's made from the template, or of a snapshot
+	From        Loading
+	SuspendInto string // snp_…, of one that should be suspended
+	HeldBy      string // snp_…, of one that was
+	Operation   string // op_…, that runs; empty: none
+	Want        Want
+	Grace       time.Duration        // of a stop
+	Recorded    space.ExecutionState // the newest observation that was written
+	Cause       telemetry.Cause      // what asked for it last: that of the sandbox's newest operation
+}
+
+// Loading is the snapshot that an execution is loaded from, as it's recorded; zero if it isn't loaded from one.
+type Loading struct {
+	Snapshot string
+	State    SnapshotState
+	Digest   string
+	Cold     bool
+	Error    *space.Error // of one that failed, or is lost
 }
 
 // Figures is what an execution takes, as its node measured it, and what its guest says of itself.
@@ -76,14 +92,24 @@ type Wanted struct {
 	Executions []WantedExecution
 	Templates  []WantedTemplate
 	Uploads    []UploadSeen // as recorded
+	Snapshots  []WantedSnapshot
 }
 
 // ExecutionSeen is something new about an execution.
 type ExecutionSeen struct {
-	Route space.Route
-	State space.ExecutionState
-	Error *space.Error // with failed and lost
-	Since time.Time
+	Route    space.Route
+	State    space.ExecutionState
+	Error    *space.Error // with failed and lost
+	Since    time.Time
+	HeldBy   string        // snp_…, of a suspended one
+	Sessions []SessionCopy // of one that comes to run: what went on in it from its snapshot
+	Refused  string        // op_…, that it couldn't do for the error; the state is the one that it stays in
+}
+
+// SessionCopy is a session that goes on in an execution that was loaded from a snapshot.
+type SessionCopy struct {
+	Session string
+	Of      string // in the snapshot; the same in the sandbox that it's of
 }
 
 // Seen is what one report brought that wasn't recorded.
@@ -95,9 +121,10 @@ type Seen struct {
 	Logs       []LogSeen
 	Sessions   []SessionEnd
 	Uploads    []UploadSeen
+	Snapshots  []SnapshotSeen
 }
 
 // Empty reports whether there is nothing to write.
 func (s Seen) Empty() bool {
-	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0 && len(s.Sessions) == 0 && len(s.Uploads) == 0
+	return s.Facts == nil && len(s.Executions) == 0 && len(s.Templates) == 0 && len(s.Logs) == 0 && len(s.Sessions) == 0 && len(s.Uploads) == 0 && len(s.Snapshots) == 0
 }

@@ -11,12 +11,27 @@ type OperationKind string
 
 // The kinds of operation.
 const (
-	CreateSandbox OperationKind = "create_sandbox"
-	DeleteSandbox OperationKind = "delete_sandbox"
-	StopSandbox   OperationKind = "stop_sandbox"
-	StartSandbox  OperationKind = "start_sandbox"
-	BuildTemplate OperationKind = "build_template"
+	CreateSandbox   OperationKind = "create_sandbox"
+	DeleteSandbox   OperationKind = "delete_sandbox"
+	StopSandbox     OperationKind = "stop_sandbox"
+	StartSandbox    OperationKind = "start_sandbox"
+	PauseSandbox    OperationKind = "pause_sandbox"
+	ResumeSandbox   OperationKind = "resume_sandbox"
+	SuspendSandbox  OperationKind = "suspend_sandbox"
+	RestoreSandbox  OperationKind = "restore_sandbox"
+	ForkSandbox     OperationKind = "fork_sandbox"
+	SnapshotSandbox OperationKind = "snapshot_sandbox"
+	RollbackSandbox OperationKind = "rollback_sandbox"
+	BuildTemplate   OperationKind = "build_template"
 )
+
+// OperationKinds returns every kind.
+func OperationKinds() []OperationKind {
+	return []OperationKind{
+		CreateSandbox, DeleteSandbox, StopSandbox, StartSandbox, PauseSandbox, ResumeSandbox, SuspendSandbox, RestoreSandbox, ForkSandbox, SnapshotSandbox,
+		RollbackSandbox, BuildTemplate,
+	}
+}
 
 // OperationStatus is how far an operation is.
 type OperationStatus string
@@ -36,6 +51,8 @@ type Operation struct {
 	Status    OperationStatus
 	Sandbox   string       // of all but build_template
 	Template  string       // of build_template
+	Snapshot  string       // that it makes, or loads
+	Children  []string     // sandboxes, of fork_sandbox
 	Error     *space.Error // of a failed one
 	Asked     string       // the id of the request that asked for it
 	CreatedAt time.Time

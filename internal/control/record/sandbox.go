@@ -11,10 +11,17 @@ type Desired string
 
 // What can be desired.
 const (
-	DesiredRunning Desired = "running"
-	DesiredStopped Desired = "stopped"
-	DesiredDeleted Desired = "deleted"
+	DesiredRunning   Desired = "running"
+	DesiredPaused    Desired = "paused"
+	DesiredSuspended Desired = "suspended"
+	DesiredStopped   Desired = "stopped"
+	DesiredDeleted   Desired = "deleted"
 )
+
+// DesiredStates returns everything that can be desired.
+func DesiredStates() []Desired {
+	return []Desired{DesiredRunning, DesiredPaused, DesiredSuspended, DesiredStopped, DesiredDeleted}
+}
 
 // Sandbox is what is desired of one sandbox, with what its node has seen of its current execution.
 type Sandbox struct {
@@ -28,9 +35,24 @@ type Sandbox struct {
 	Metadata     map[string]string
 	Lifetime     *Lifetime // nil: it lives until it's deleted
 	Execution    Execution // the current one
+	SuspendInto  string    // snp_…, of the newest suspend
+	Parent       Parent
+	Recovery     *Recovery // nil: it has no snapshot
 	Deleted      bool      // all its executions are gone
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the newest change, desired or seen
+}
+
+// Parent is what a sandbox was made of instead of a template alone; zero if it wasn't.
+type Parent struct {
+	Sandbox  string
+	Snapshot string
+}
+
+// Recovery is the newest durable moment of a sandbox: its newest snapshot that is ready.
+type Recovery struct {
+	Snapshot string
+	At       time.Time // when the sandbox stood still for it
 }
 
 // Expiry is what happens to a sandbox at its deadline.
@@ -53,8 +75,12 @@ type Execution struct {
 	Route    space.Route
 	Observed space.ExecutionState
 	Error    *space.Error         // with failed and lost
-	DiskOf   string               // the execution from whose disk it boots; empty: it's made from the template
+	DiskOf   string               // the execution from whose disk it boots; empty: it's made from the template, or of a snapshot
 	Disk     space.ExecutionState // of that execution
+	Snapshot string               // snp_…, that it's loaded from; empty: it's made from the template, or a disk
+	Cold     bool                 // it boots from the snapshot's disk, though that may have memory
+	Replaces string               // the execution that stays as it is until this one has run, when this one is loaded from a snapshot
+	HeldBy   string               // snp_…, that holds a suspended one
 }
 
 // NewSandbox is the intent that a create writes.
@@ -88,9 +114,11 @@ type Change struct {
 	Done bool
 	// Operation is the id of the operation that begins.
 	Operation string
-	Desired   Desired
+	Desired   Desired // empty: what it was
 	// Execution is the new current one; its route is empty if the current one stays.
 	Execution Execution
+	// Snapshot is to be made.
+	Snapshot *NewSnapshot
 	// Supersede ends the operation that runs, with this error.
 	Supersede *space.Error
 	// Grace is what a stop gives processes between SIGTERM and SIGKILL.
@@ -109,9 +137,12 @@ type Changed struct {
 // Situation is what a verb decides by. It doesn't change until the verb's intent is written.
 type Situation struct {
 	Sandbox Sandbox
+	Epoch   uint64     // the greatest of its executions
 	Running *Operation // with id and kind; nil if none runs
-	// Room is what the sandbox's node has, and an error if the project's quota has no room for the machine. Nobody else places one meanwhile.
-	Room func() (Room, error)
+	// Room is what the sandbox's node has, and an error if the project's quota has no room for as much more. Nobody else places a machine meanwhile.
+	Room func(more Usage) (Room, error)
+	// Snapshot finds one of the project by id or name, and an error if it has none.
+	Snapshot func(ref string) (Snapshot, error)
 }
 
 // Room is what a node has, and what the machines take that run there or are about to.
@@ -156,6 +187,7 @@ type SandboxFilter struct {
 type SandboxCondition struct {
 	Desired  Desired
 	Observed space.ExecutionState
-	Disk     space.ExecutionState // empty: its execution is made from the template
+	Disk     space.ExecutionState // empty: its execution isn't made from a disk
+	Loaded   bool                 // its execution takes the place of another one, and is loaded from a snapshot
 	Deleted  bool
 }

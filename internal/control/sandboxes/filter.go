@@ -36,6 +36,9 @@ func (f Filter) record() record.SandboxFilter {
 	}
 	for _, c := range conditions() {
 		box := record.Sandbox{Desired: c.Desired, Deleted: c.Deleted, Execution: record.Execution{Observed: c.Observed, Disk: c.Disk}}
+		if c.Loaded {
+			box.Execution.Replaces = "another one"
+		}
 		if c.Disk != "" {
 			box.Execution.DiskOf = "another one"
 		}
@@ -49,12 +52,13 @@ func (f Filter) record() record.SandboxFilter {
 // conditions are all that a state can be made of.
 func conditions() []record.SandboxCondition {
 	var out []record.SandboxCondition
-	for _, desired := range []record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted} {
+	for _, desired := range record.DesiredStates() {
 		for _, observed := range space.ExecutionStates() {
-			for _, disk := range append([]space.ExecutionState{""}, space.ExecutionStates()...) {
-				for _, deleted := range []bool{false, true} {
+			for _, deleted := range []bool{false, true} {
+				for _, disk := range append([]space.ExecutionState{""}, space.ExecutionStates()...) {
 					out = append(out, record.SandboxCondition{Desired: desired, Observed: observed, Disk: disk, Deleted: deleted})
 				}
+				out = append(out, record.SandboxCondition{Desired: desired, Observed: observed, Loaded: true, Deleted: deleted})
 			}
 		}
 	}

@@ -36,6 +36,34 @@ func (s *Sandboxes) Start(ctx context.Context, project, id string) (operation st
 	})
 }
 
+// Pause writes that a sandbox's machine is to stand still, and returns the operation; of one that is being paused or is paused, the operation that did it.
+// Its memory stays in its node's, and isn't durable. Conflict if it doesn't run or another operation is under way.
+func (s *Sandboxes) Pause(ctx context.Context, project, id string) (operation string, err error) {
+	return s.change(ctx, project, id, pause)
+}
+
+// Resume writes that a paused sandbox is to run on, and returns the operation; of one that is being resumed or runs, the operation that did it. Conflict if
+// it isn't paused or another operation is under way, quota_exceeded if the project's quota has no processor for it.
+func (s *Sandboxes) Resume(ctx context.Context, project, id string) (operation string, err error) {
+	return s.change(ctx, project, id, resume)
+}
+
+// Suspend writes that a sandbox's memory, devices and disk are to be kept in a snapshot and its machine to end, and returns the operation; of one that is
+// being suspended or is suspended, the operation that did it. Conflict if it has no machine or another operation is under way.
+func (s *Sandboxes) Suspend(ctx context.Context, project, id string) (operation string, err error) {
+	return s.change(ctx, project, id, func(now record.Situation, operation string) (record.Change, error) {
+		return suspend(now, operation, space.NewID(space.PrefixSnapshot))
+	})
+}
+
+// Restore writes that a suspended sandbox is to go on in a new execution, and returns the operation; of one that is being restored or runs, the operation that
+// did it. A cold one boots from the disk alone. Conflict if it isn't suspended or another operation is under way, capacity_exhausted if its node has no room.
+func (s *Sandboxes) Restore(ctx context.Context, project, id string, cold bool) (operation string, err error) {
+	return s.change(ctx, project, id, func(now record.Situation, operation string) (record.Change, error) {
+		return restore(now, operation, space.NewID(space.PrefixExecution), cold, time.Now())
+	})
+}
+
 // Delete writes that a sandbox is to go, in whatever state it is, and returns the operation; repeated, the same one. An operation that is
 // under way fails with a conflict.
 func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation string, err error) {

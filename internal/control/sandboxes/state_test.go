@@ -13,7 +13,7 @@ func TestState(t *testing.T) {
 	const none = space.ExecutionState("")
 	for _, x := range []struct {
 		desired  record.Desired
-		disk     space.ExecutionState // of the execution that it boots from; none: from the template
+		disk     space.ExecutionState // of the execution that it boots from; none: from the template; "loaded": from a snapshot
 		observed map[space.ExecutionState]space.State
 	}{
 		{record.DesiredRunning, none, map[space.ExecutionState]space.State{
@@ -23,15 +23,24 @@ func TestState(t *testing.T) {
 		{record.DesiredRunning, "lost", map[space.ExecutionState]space.State{
 			"pending": "starting", "running": "running", "failed": "lost", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
 		{record.DesiredRunning, "gone", map[space.ExecutionState]space.State{"running": "running", "lost": "lost"}},
+		{record.DesiredRunning, "loaded", map[space.ExecutionState]space.State{
+			"pending": "restoring", "running": "running", "paused": "resuming", "suspended": "suspended", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
+		{record.DesiredPaused, none, map[space.ExecutionState]space.State{"running": "pausing", "paused": "paused", "suspended": "suspended", "lost": "lost"}},
+		{record.DesiredSuspended, none, map[space.ExecutionState]space.State{
+			"running": "suspending", "paused": "suspending", "suspended": "suspended", "lost": "lost"}},
 		{record.DesiredStopped, none, map[space.ExecutionState]space.State{
-			"running": "stopping", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
+			"running": "stopping", "paused": "stopping", "stopped": "stopped", "lost": "lost", "gone": "lost"}},
 		{record.DesiredDeleted, none, map[space.ExecutionState]space.State{
 			"pending": "deleting", "running": "deleting", "failed": "deleting", "stopped": "deleting", "lost": "deleting", "gone": "deleting"}},
 	} {
 		for observed, want := range x.observed {
-			box := record.Sandbox{Desired: x.desired, Execution: record.Execution{Observed: observed, Disk: x.disk}}
-			if x.disk != none {
-				box.Execution.DiskOf = "exe_1"
+			box := record.Sandbox{Desired: x.desired, Execution: record.Execution{Observed: observed}}
+			switch x.disk {
+			case none:
+			case "loaded":
+				box.Execution.Snapshot, box.Execution.Replaces = "snp_1", "exe_1"
+			default:
+				box.Execution.DiskOf, box.Execution.Disk = "exe_1", x.disk
 			}
 			if got := sandboxes.State(box); got != want {
 				t.Errorf("desired %s, observed %s, booting from a disk that is %q: %s, want %s", x.desired, observed, x.disk, got, want)

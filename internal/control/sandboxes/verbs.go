@@ -7,6 +7,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/placement"
+	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
 )
 
@@ -22,7 +23,7 @@ func stop(now record.Situation, operation string, grace time.Duration) (record.C
 	case state == space.StateStopped:
 		return record.Change{Kind: record.StopSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StateStopping):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs can be stopped", state)
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs or is paused can be stopped", state)
 	}
 	return record.Change{Kind: record.StopSandbox, Operation: operation, Desired: record.DesiredStopped, Grace: grace}, nil
 }
@@ -35,24 +36,39 @@ func start(now record.Situation, operation, execution string, at time.Time) (rec
 		return same, err
 	case state == space.StateRunning:
 		return record.Change{Kind: record.StartSandbox, Done: true, Operation: operation}, nil
+	case state == space.StateSuspended:
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is suspended: restore it, with cold to boot from its disk")
 	case !state.CanBecome(space.StateStarting):
 		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is stopped or lost can be started from its disk", state)
 	}
-	room, err := now.Room()
-	if err != nil {
+	if err := fits(now, quota.OfStart(box.Shape)); err != nil {
 		return record.Change{}, err
 	}
-	if err := placement.Check(room, box.Shape); err != nil {
-		return record.Change{}, err
-	}
-	route := box.Execution.Route
-	route.Execution, route.Epoch = execution, route.Epoch+1
 	return record.Change{
 		Kind: record.StartSandbox, Operation: operation, Desired: record.DesiredRunning,
-		Execution:    record.Execution{Route: route, DiskOf: disk(box.Execution)},
-		DropLifetime: box.Lifetime != nil && !box.Lifetime.Deadline.After(at),
+		Execution:    record.Execution{Route: next(now, execution), DiskOf: disk(box.Execution)},
+		DropLifetime: hasPassed(box.Lifetime, at),
 	}, nil
 }
+
+// fits refuses one more machine of the sandbox for which there's no room, with as much more of the project's quota.
+func fits(now record.Situation, more record.Usage) error {
+	room, err := now.Room(more)
+	if err != nil {
+		return err
+	}
+	return placement.Check(room, now.Sandbox.Shape)
+}
+
+// next is the route of the execution that follows a sandbox's current one.
+func next(now record.Situation, execution string) space.Route {
+	r := now.Sandbox.Execution.Route
+	r.Execution, r.Epoch = execution, now.Epoch+1
+	return r
+}
+
+// hasPassed reports whether a lifetime's deadline is over: who runs again isn't ended at once for it.
+func hasPassed(l *record.Lifetime, at time.Time) bool { return l != nil && !l.Deadline.After(at) }
 
 // disk is the execution that has a sandbox's disk: the current one, unless it never came to run.
 func disk(e record.Execution) string {

@@ -2,6 +2,7 @@ package sandboxes
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -20,15 +21,24 @@ var now = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 func anySituation(t *rapid.T) record.Situation {
 	states := space.ExecutionStates()
 	box := record.Sandbox{
-		ID: "sbx_1", Desired: rapid.SampledFrom([]record.Desired{record.DesiredRunning, record.DesiredStopped, record.DesiredDeleted}).Draw(t, "desired"),
+		ID: "sbx_1", Desired: rapid.SampledFrom(record.DesiredStates()).Draw(t, "desired"),
 		Shape: record.Shape{VCPUs: 1, MemoryBytes: 1},
 		Execution: record.Execution{
 			Route:    space.Route{Sandbox: "sbx_1", Execution: "exe_2", Epoch: 2, Placement: space.Placement{Kind: space.PlacementNode, Node: "n"}},
 			Observed: rapid.SampledFrom(states).Draw(t, "observed"),
 		},
 	}
-	if rapid.Bool().Draw(t, "from a disk") {
+	switch rapid.IntRange(0, 2).Draw(t, "made of") {
+	case 1:
 		box.Execution.DiskOf, box.Execution.Disk = "exe_1", rapid.SampledFrom(states).Draw(t, "disk")
+	case 2:
+		box.Execution.Snapshot, box.Execution.Replaces = "snp_1", "exe_1"
+		if box.Execution.Observed == space.ExecutionFailed {
+			box.Execution.Observed = space.ExecutionPending // it has left its place
+		}
+	}
+	if box.Execution.Observed == space.ExecutionSuspended {
+		box.Execution.HeldBy = "snp_2"
 	}
 	if rapid.Bool().Draw(t, "has a lifetime") {
 		box.Lifetime = &record.Lifetime{
@@ -40,10 +50,10 @@ func anySituation(t *rapid.T) record.Situation {
 	if box.Desired != record.DesiredDeleted && box.Execution.Observed == space.ExecutionGone {
 		box.Execution.Observed = space.ExecutionLost // nothing goes unless it's told to
 	}
-	out := record.Situation{Sandbox: box, Room: func() (record.Room, error) {
+	out := record.Situation{Sandbox: box, Epoch: 2, Room: func(record.Usage) (record.Room, error) {
 		return record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1}}, nil
 	}}
-	if kind := rapid.SampledFrom([]record.OperationKind{"", record.CreateSandbox, record.StopSandbox, record.StartSandbox, record.DeleteSandbox}).Draw(t, "running"); kind != "" {
+	if kind := rapid.SampledFrom(append(record.OperationKinds(), "")).Draw(t, "running"); kind != "" {
 		out.Running = &record.Operation{ID: "op_running", Kind: kind}
 	}
 	return out
@@ -52,17 +62,25 @@ func anySituation(t *rapid.T) record.Situation {
 // TestVerbs holds every decision to the rules that must hold whatever else is so.
 func TestVerbs(t *testing.T) {
 	verbs := map[record.OperationKind]func(record.Situation) (record.Change, error){
-		record.StopSandbox:   func(s record.Situation) (record.Change, error) { return stop(s, "op_new", DefaultGrace) },
-		record.StartSandbox:  func(s record.Situation) (record.Change, error) { return start(s, "op_new", "exe_3", now) },
-		record.DeleteSandbox: func(s record.Situation) (record.Change, error) { return remove(s, "op_new") },
+		record.StopSandbox:    func(s record.Situation) (record.Change, error) { return stop(s, "op_new", DefaultGrace) },
+		record.StartSandbox:   func(s record.Situation) (record.Change, error) { return start(s, "op_new", "exe_3", now) },
+		record.DeleteSandbox:  func(s record.Situation) (record.Change, error) { return remove(s, "op_new") },
+		record.PauseSandbox:   func(s record.Situation) (record.Change, error) { return pause(s, "op_new") },
+		record.ResumeSandbox:  func(s record.Situation) (record.Change, error) { return resume(s, "op_new") },
+		record.SuspendSandbox: func(s record.Situation) (record.Change, error) { return suspend(s, "op_new", "snp_new") },
+		record.RestoreSandbox: func(s record.Situation) (record.Change, error) { return restore(s, "op_new", "exe_3", false, now) },
 	}
-	aims := map[record.OperationKind]space.State{record.StopSandbox: space.StateStopping, record.StartSandbox: space.StateStarting, record.DeleteSandbox: space.StateDeleting}
+	aims := map[record.OperationKind]space.State{
+		record.StopSandbox: space.StateStopping, record.StartSandbox: space.StateStarting, record.DeleteSandbox: space.StateDeleting,
+		record.PauseSandbox: space.StatePausing, record.ResumeSandbox: space.StateResuming, record.SuspendSandbox: space.StateSuspending, record.RestoreSandbox: space.StateRestoring,
+	}
 	reached := map[record.OperationKind][]space.State{
 		record.StopSandbox: {space.StateStopped}, record.StartSandbox: {space.StateRunning}, record.DeleteSandbox: {space.StateDeleting, space.StateDeleted},
+		record.PauseSandbox: {space.StatePaused}, record.ResumeSandbox: {space.StateRunning}, record.SuspendSandbox: {space.StateSuspended}, record.RestoreSandbox: {space.StateRunning},
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := anySituation(t)
-		kind := rapid.SampledFrom([]record.OperationKind{record.StopSandbox, record.StartSandbox, record.DeleteSandbox}).Draw(t, "verb")
+		kind := rapid.SampledFrom(slices.Sorted(maps.Keys(verbs))).Draw(t, "verb")
 		c, err := verbs[kind](s)
 		state := State(s.Sandbox)
 		going := state == space.StateDeleting || state == space.StateDeleted
@@ -104,11 +122,21 @@ func begins(t *rapid.T, s record.Situation, kind record.OperationKind, c record.
 		if e.Route.Execution == old.Route.Execution || e.Route.Epoch != old.Route.Epoch+1 || e.Route.Sandbox != old.Route.Sandbox || e.Route.Placement != old.Route.Placement {
 			t.Fatalf("after %v comes %v", old.Route, e.Route)
 		}
-		if e.DiskOf == "" || old.Observed == space.ExecutionFailed && e.DiskOf != old.DiskOf || old.Observed != space.ExecutionFailed && e.DiskOf != old.Route.Execution {
-			t.Fatalf("after %+v it boots from the disk of %q", old, e.DiskOf)
+		made := e.DiskOf
+		if kind == record.RestoreSandbox {
+			if e.Snapshot != old.HeldBy || e.Replaces != old.Route.Execution || e.DiskOf != "" {
+				t.Fatalf("after %+v it's made of %+v", old, e)
+			}
+			made = old.Route.Execution
+		}
+		if made == "" || old.Observed == space.ExecutionFailed && made != old.DiskOf || old.Observed != space.ExecutionFailed && made != old.Route.Execution {
+			t.Fatalf("after %+v it boots from the disk of %q", old, made)
 		}
 		next.Execution = e
 		next.Execution.Observed = space.ExecutionPending
+	}
+	if (c.Desired == record.DesiredSuspended) != (c.Snapshot != nil) || c.Snapshot != nil && (c.Snapshot.Route != s.Sandbox.Execution.Route || c.Snapshot.Kind != record.SnapshotFull) {
+		t.Fatalf("%s makes the snapshot %+v", kind, c.Snapshot)
 	}
 	if got := State(next); got != aim {
 		t.Fatalf("%s of one that is %s makes it %s", kind, state, got)

@@ -40,10 +40,23 @@ func decideRunning(t record.Target) (step, error) {
 		switch {
 		case begun:
 			return stepOpen, nil
-		case t.Desired == record.DesiredStopped:
-			return 0, space.Errorf(space.CodeConflict, "the sandbox is being stopped: start it, and attach then")
+		case t.Desired != record.DesiredRunning:
+			return 0, space.Errorf(space.CodeConflict, "the sandbox is to be %s: wake it, and attach then", t.Desired)
 		}
 		return stepFix, nil
+	case space.ExecutionPaused:
+		switch {
+		case begun: // its stream stays open over a pause
+			return stepOpen, nil
+		case t.Desired == record.DesiredRunning:
+			return stepWait, nil
+		}
+		return 0, space.Errorf(space.CodeConflict, "the sandbox is paused: resume it, and attach then")
+	case space.ExecutionSuspended:
+		if begun {
+			return stepRead, nil
+		}
+		return 0, space.Errorf(space.CodeConflict, "the sandbox is suspended: restore it, and attach then")
 	case space.ExecutionPending:
 		return stepWait, nil
 	case space.ExecutionStopped, space.ExecutionLost:

@@ -133,6 +133,10 @@ func checkSandbox(box record.Sandbox) error {
 		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: see its error, and start it from its disk or create another one", box.ID)
 	case space.StateStopping, space.StateStopped:
 		return space.Errorf(space.CodeConflict, "sandbox %s is %s: start it first", box.ID, state)
+	case space.StatePausing, space.StatePaused:
+		return space.Errorf(space.CodeConflict, "sandbox %s is %s: resume it first", box.ID, state)
+	case space.StateSuspending, space.StateSuspended:
+		return space.Errorf(space.CodeConflict, "sandbox %s is %s: restore it first", box.ID, state)
 	}
 	return nil
 }

@@ -54,6 +54,9 @@ type Execution struct {
 	CreatedAt     time.Time
 	DiskOf        *string
 	GoneAt        *time.Time
+	Snapshot      *string
+	Cold          bool
+	Replaces      *string
 }
 
 type ExecutionStatus struct {
@@ -63,6 +66,7 @@ type ExecutionStatus struct {
 	ErrorMessage *string
 	Since        time.Time
 	ObservedAt   time.Time
+	Snapshot     *string
 }
 
 type IdempotencyKey struct {
@@ -98,6 +102,8 @@ type Operation struct {
 	Request      *string
 	Traceparent  *string
 	ErrorField   *string
+	Snapshot     *string
+	PartOf       *string
 }
 
 type Org struct {
@@ -151,6 +157,9 @@ type Sandbox struct {
 	FileKeySealed   []byte
 	DeletedAt       *time.Time
 	StopGraceMillis int32
+	SuspendInto     *string
+	ParentSandbox   *string
+	ParentSnapshot  *string
 }
 
 type SandboxToken struct {
@@ -185,6 +194,48 @@ type Session struct {
 	Stopped        bool
 	Lost           bool
 	OutputBytes    int64
+}
+
+type Snapshot struct {
+	ID            string
+	Project       string
+	Sandbox       string
+	Execution     string
+	Epoch         int64
+	PlacementKind string
+	Node          string
+	PodUid        string
+	Template      string
+	Kind          string
+	Purpose       string
+	Name          string
+	Vcpus         int32
+	MemoryBytes   int64
+	DiskBytes     int64
+	CreatedAt     time.Time
+	DeletedAt     *time.Time
+	GoneAt        *time.Time
+}
+
+type SnapshotStatus struct {
+	Snapshot     string
+	State        string
+	ErrorCode    *string
+	ErrorMessage *string
+	TakenAt      *time.Time
+	PauseMicros  int64
+	Bytes        int64
+	Digest       string
+	Parent       string
+	Driver       string
+	Version      string
+	Cpu          string
+	ObservedAt   time.Time
+}
+
+type SnapshotsInUse struct {
+	Snapshot *string
+	Sandbox  string
 }
 
 type Template struct {

@@ -41,16 +41,24 @@ func (q *Queries) LockNode(ctx context.Context, name string) ([]LockNodeRow, err
 }
 
 const lockSandboxesOfExecutions = `-- name: LockSandboxesOfExecutions :many
-SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state
+SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state, s.desired, e.snapshot, e.replaces, rst.state AS replaced_state,
+    rst.snapshot AS replaced_held_by, st.state
 FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN execution_status rst ON rst.execution = e.replaces LEFT JOIN execution_status st ON st.execution = e.id
 WHERE e.id = ANY($1::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s
 `
 
 type LockSandboxesOfExecutionsRow struct {
-	ID        string
-	Sandbox   string
-	Current   bool
-	DiskState *string
+	ID             string
+	Sandbox        string
+	Current        bool
+	DiskState      *string
+	Desired        string
+	Snapshot       *string
+	Replaces       *string
+	ReplacedState  *string
+	ReplacedHeldBy *string
+	State          *string
 }
 
 // Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.
@@ -68,6 +76,12 @@ func (q *Queries) LockSandboxesOfExecutions(ctx context.Context, executions []st
 			&i.Sandbox,
 			&i.Current,
 			&i.DiskState,
+			&i.Desired,
+			&i.Snapshot,
+			&i.Replaces,
+			&i.ReplacedState,
+			&i.ReplacedHeldBy,
+			&i.State,
 		); err != nil {
 			return nil, err
 		}
@@ -128,37 +142,51 @@ func (q *Queries) Node(ctx context.Context, arg NodeParams) (NodeRow, error) {
 
 const nodeExecutions = `-- name: NodeExecutions :many
 SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes, s.stop_grace_millis,
+    s.suspend_into, e.snapshot, e.cold, nst.state AS snapshot_state, nst.digest AS snapshot_digest, nst.error_code AS snapshot_error_code,
+    nst.error_message AS snapshot_error_message, st.snapshot AS held_by,
     (CASE WHEN s.desired = 'deleted' THEN 'gone'
         WHEN s.execution = e.id THEN s.desired
+        WHEN cur.replaces = e.id AND curst.state IS NULL THEN 'kept'
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
-        ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent
+        ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent,
+    coalesce(CASE WHEN op.status = 'running' THEN op.id END, '')::text AS operation
 FROM executions e
 JOIN sandboxes s ON s.id = e.sandbox
 LEFT JOIN executions cur ON cur.id = s.execution AND cur.id <> e.id
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
-LEFT JOIN LATERAL (SELECT x.request, x.traceparent FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) op ON true
+LEFT JOIN snapshot_status nst ON nst.snapshot = e.snapshot
+LEFT JOIN LATERAL (SELECT x.id, x.status, x.request, x.traceparent FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) op ON true
 WHERE e.node = $1 AND e.gone_at IS NULL
 ORDER BY e.created_at, e.id
 `
 
 type NodeExecutionsRow struct {
-	ID              string
-	Sandbox         string
-	Epoch           int64
-	PlacementKind   string
-	Node            string
-	PodUid          string
-	DiskOf          *string
-	Template        string
-	Vcpus           int32
-	MemoryBytes     int64
-	DiskBytes       int64
-	StopGraceMillis int32
-	Want            string
-	State           *string
-	Request         *string
-	Traceparent     *string
+	ID                   string
+	Sandbox              string
+	Epoch                int64
+	PlacementKind        string
+	Node                 string
+	PodUid               string
+	DiskOf               *string
+	Template             string
+	Vcpus                int32
+	MemoryBytes          int64
+	DiskBytes            int64
+	StopGraceMillis      int32
+	SuspendInto          *string
+	Snapshot             *string
+	Cold                 bool
+	SnapshotState        *string
+	SnapshotDigest       *string
+	SnapshotErrorCode    *string
+	SnapshotErrorMessage *string
+	HeldBy               *string
+	Want                 string
+	State                *string
+	Request              *string
+	Traceparent          *string
+	Operation            string
 }
 
 // Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
@@ -185,10 +213,19 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 			&i.MemoryBytes,
 			&i.DiskBytes,
 			&i.StopGraceMillis,
+			&i.SuspendInto,
+			&i.Snapshot,
+			&i.Cold,
+			&i.SnapshotState,
+			&i.SnapshotDigest,
+			&i.SnapshotErrorCode,
+			&i.SnapshotErrorMessage,
+			&i.HeldBy,
 			&i.Want,
 			&i.State,
 			&i.Request,
 			&i.Traceparent,
+			&i.Operation,
 		); err != nil {
 			return nil, err
 		}
@@ -205,7 +242,7 @@ SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes),
 FROM executions e
 JOIN sandboxes s ON s.id = e.sandbox
 LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.node = $1 AND e.gone_at IS NULL AND (st.state IS NULL OR st.state = 'running')
+WHERE e.node = $1 AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'))
 `
 
 type NodeLoadRow struct {
@@ -213,7 +250,7 @@ type NodeLoadRow struct {
 	MemoryBytes int64
 }
 
-// What the machines take that run on a node or are about to.
+// What the machines take that run on a node, are paused there, or are about to run.
 func (q *Queries) NodeLoad(ctx context.Context, node string) (NodeLoadRow, error) {
 	row := q.db.QueryRow(ctx, nodeLoad, node)
 	var i NodeLoadRow
@@ -222,16 +259,17 @@ func (q *Queries) NodeLoad(ctx context.Context, node string) (NodeLoadRow, error
 }
 
 const observeExecutions = `-- name: ObserveExecutions :many
-INSERT INTO execution_status (execution, state, error_code, error_message, since)
-SELECT e.id, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, r.since
+INSERT INTO execution_status (execution, state, error_code, error_message, since, snapshot)
+SELECT e.id, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, r.since, nullif(r.held_by, '')
 FROM (
     SELECT unnest($1::text[]) AS execution, unnest($2::text[]) AS state, unnest($3::text[]) AS error_code,
-        unnest($4::text[]) AS error_message, unnest($5::timestamptz[]) AS since
+        unnest($4::text[]) AS error_message, unnest($5::timestamptz[]) AS since, unnest($6::text[]) AS held_by
 ) r JOIN executions e ON e.id = r.execution
 ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, execution_status.error_code),
-    error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
-WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
-    OR (execution_status.state = 'stopped' AND excluded.state IN ('lost', 'gone'))
+    error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now(),
+    snapshot = coalesce(excluded.snapshot, execution_status.snapshot)
+WHERE (execution_status.state IN ('running', 'paused') AND excluded.state <> execution_status.state)
+    OR (execution_status.state IN ('stopped', 'suspended') AND excluded.state IN ('lost', 'gone'))
     OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone')
 RETURNING execution
 `
@@ -242,9 +280,11 @@ type ObserveExecutionsParams struct {
 	ErrorCodes    []string
 	ErrorMessages []string
 	Sinces        []time.Time
+	HeldBy        []string
 }
 
-// What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone. Returns those that changed.
+// What is final stays: running and paused may become anything, stopped and suspended only lost or gone, failed and lost only gone. Returns those that
+// changed.
 func (q *Queries) ObserveExecutions(ctx context.Context, arg ObserveExecutionsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, observeExecutions,
 		arg.Executions,
@@ -252,6 +292,7 @@ func (q *Queries) ObserveExecutions(ctx context.Context, arg ObserveExecutionsPa
 		arg.ErrorCodes,
 		arg.ErrorMessages,
 		arg.Sinces,
+		arg.HeldBy,
 	)
 	if err != nil {
 		return nil, err

@@ -148,8 +148,8 @@ func (q *Queries) InsertEndedSandboxOperation(ctx context.Context, arg InsertEnd
 }
 
 const insertSandboxOperation = `-- name: InsertSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
-VALUES ($1, $2, $3, 'running', $4::text, $5, $6)
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, snapshot)
+VALUES ($1, $2, $3, 'running', $4::text, $5, $6, $7)
 `
 
 type InsertSandboxOperationParams struct {
@@ -159,6 +159,7 @@ type InsertSandboxOperationParams struct {
 	Sandbox     string
 	Request     *string
 	Traceparent *string
+	Snapshot    *string
 }
 
 func (q *Queries) InsertSandboxOperation(ctx context.Context, arg InsertSandboxOperationParams) error {
@@ -169,6 +170,7 @@ func (q *Queries) InsertSandboxOperation(ctx context.Context, arg InsertSandboxO
 		arg.Sandbox,
 		arg.Request,
 		arg.Traceparent,
+		arg.Snapshot,
 	)
 	return err
 }
@@ -198,8 +200,9 @@ func (q *Queries) InsertTemplateOperation(ctx context.Context, arg InsertTemplat
 }
 
 const operation = `-- name: Operation :one
-SELECT id, project, kind, status, sandbox, template, error_code, error_message, error_field, request, created_at, ended_at
-FROM operations WHERE project = $1 AND id = $2
+SELECT o.id, o.project, o.kind, o.status, o.sandbox, o.template, o.error_code, o.error_message, o.error_field, o.request, o.created_at, o.ended_at, o.snapshot,
+    (SELECT coalesce(array_agg(c.sandbox ORDER BY c.sandbox), '{}')::text[] FROM operations c WHERE c.part_of = o.id)::text[] AS children
+FROM operations o WHERE o.project = $1 AND o.id = $2
 `
 
 type OperationParams struct {
@@ -220,6 +223,8 @@ type OperationRow struct {
 	Request      *string
 	CreatedAt    time.Time
 	EndedAt      *time.Time
+	Snapshot     *string
+	Children     []string
 }
 
 func (q *Queries) Operation(ctx context.Context, arg OperationParams) (OperationRow, error) {
@@ -238,6 +243,8 @@ func (q *Queries) Operation(ctx context.Context, arg OperationParams) (Operation
 		&i.Request,
 		&i.CreatedAt,
 		&i.EndedAt,
+		&i.Snapshot,
+		&i.Children,
 	)
 	return i, err
 }

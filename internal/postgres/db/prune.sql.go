@@ -15,6 +15,7 @@ const oldFailedTemplates = `-- name: OldFailedTemplates :many
 SELECT t.id FROM templates t JOIN template_status st ON st.template = t.id
 WHERE st.state = 'failed' AND st.ready_at IS NULL AND st.observed_at < now() - $1::interval AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id AND s.desired <> 'deleted')
+    AND NOT EXISTS (SELECT 1 FROM snapshots n WHERE n.template = t.id AND n.deleted_at IS NULL)
 LIMIT $2 FOR UPDATE OF t SKIP LOCKED
 `
 
@@ -101,10 +102,28 @@ func (q *Queries) PruneSandboxes(ctx context.Context, arg PruneSandboxesParams) 
 	return result.RowsAffected(), nil
 }
 
+const pruneSnapshots = `-- name: PruneSnapshots :execrows
+DELETE FROM snapshots WHERE id IN (SELECT n.id FROM snapshots n WHERE n.gone_at < now() - $1::interval LIMIT $2)
+`
+
+type PruneSnapshotsParams struct {
+	Kept    time.Duration
+	MaxRows int32
+}
+
+func (q *Queries) PruneSnapshots(ctx context.Context, arg PruneSnapshotsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, pruneSnapshots, arg.Kept, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const pruneTemplates = `-- name: PruneTemplates :execrows
 DELETE FROM templates WHERE id IN (
     SELECT t.id FROM templates t
     WHERE coalesce(t.deleted_at, t.superseded_at) < now() - $1::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
+        AND NOT EXISTS (SELECT 1 FROM snapshots n WHERE n.template = t.id)
     LIMIT $2
 )
 `

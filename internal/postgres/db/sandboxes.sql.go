@@ -80,17 +80,19 @@ func (q *Queries) CreateSandboxes(ctx context.Context, arg CreateSandboxesParams
 }
 
 const desire = `-- name: Desire :exec
-UPDATE sandboxes SET desired = $1, execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
+UPDATE sandboxes SET desired = coalesce($1::text, desired), execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
     stop_grace_millis = coalesce($3::integer, stop_grace_millis),
-    expires_at = CASE WHEN $4::boolean THEN NULL ELSE expires_at END,
-    on_expiry = CASE WHEN $4::boolean THEN NULL ELSE on_expiry END
-WHERE id = $5
+    suspend_into = coalesce($4::text, suspend_into),
+    expires_at = CASE WHEN $5::boolean THEN NULL ELSE expires_at END,
+    on_expiry = CASE WHEN $5::boolean THEN NULL ELSE on_expiry END
+WHERE id = $6
 `
 
 type DesireParams struct {
-	Desired         string
+	Desired         *string
 	Execution       *string
 	StopGraceMillis *int32
+	SuspendInto     *string
 	DropLifetime    bool
 	ID              string
 }
@@ -101,6 +103,7 @@ func (q *Queries) Desire(ctx context.Context, arg DesireParams) error {
 		arg.Desired,
 		arg.Execution,
 		arg.StopGraceMillis,
+		arg.SuspendInto,
 		arg.DropLifetime,
 		arg.ID,
 	)
@@ -154,6 +157,31 @@ func (q *Queries) ExpiringSandboxes(ctx context.Context, arg ExpiringSandboxesPa
 	return items, nil
 }
 
+const fallBack = `-- name: FallBack :exec
+UPDATE sandboxes s SET desired = r.desired, execution = coalesce(nullif(r.execution, ''), s.execution), suspend_into = coalesce(nullif(r.held_by, ''), s.suspend_into),
+    revision = revision + 1, updated_at = now()
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS desired, unnest($3::text[]) AS execution, unnest($4::text[]) AS held_by) r
+WHERE s.id = r.id AND s.desired <> 'deleted'
+`
+
+type FallBackParams struct {
+	Ids        []string
+	Desired    []string
+	Executions []string
+	HeldBy     []string
+}
+
+// What couldn't be done isn't wanted any more: what is desired is what is. An execution that never came to run leaves its place to the one before.
+func (q *Queries) FallBack(ctx context.Context, arg FallBackParams) error {
+	_, err := q.db.Exec(ctx, fallBack,
+		arg.Ids,
+		arg.Desired,
+		arg.Executions,
+		arg.HeldBy,
+	)
+	return err
+}
+
 const fileKey = `-- name: FileKey :one
 SELECT file_key_sealed FROM sandboxes WHERE id = $1
 `
@@ -183,8 +211,8 @@ func (q *Queries) ForgetFileKey(ctx context.Context, arg ForgetFileKeyParams) (i
 }
 
 const insertExecution = `-- name: InsertExecution :exec
-INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 `
 
 type InsertExecutionParams struct {
@@ -195,6 +223,9 @@ type InsertExecutionParams struct {
 	Node          string
 	PodUid        string
 	DiskOf        *string
+	Snapshot      *string
+	Cold          bool
+	Replaces      *string
 }
 
 func (q *Queries) InsertExecution(ctx context.Context, arg InsertExecutionParams) error {
@@ -206,6 +237,9 @@ func (q *Queries) InsertExecution(ctx context.Context, arg InsertExecutionParams
 		arg.Node,
 		arg.PodUid,
 		arg.DiskOf,
+		arg.Snapshot,
+		arg.Cold,
+		arg.Replaces,
 	)
 	return err
 }
@@ -253,15 +287,30 @@ func (q *Queries) MarkDeleted(ctx context.Context, ids []string) error {
 	return err
 }
 
+const newestEpoch = `-- name: NewestEpoch :one
+SELECT coalesce(max(epoch), 0)::bigint FROM executions WHERE sandbox = $1
+`
+
+// Of all its executions: one that never came to run had a place in the row, too.
+func (q *Queries) NewestEpoch(ctx context.Context, sandbox string) (int64, error) {
+	row := q.db.QueryRow(ctx, newestEpoch, sandbox)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const sandbox = `-- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN LATERAL (SELECT n.id, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = $1 AND s.id = $2
 `
 
@@ -271,33 +320,42 @@ type SandboxParams struct {
 }
 
 type SandboxRow struct {
-	ID            string
-	Project       string
-	Template      string
-	TemplateName  string
-	Desired       string
-	Revision      int64
-	Vcpus         int32
-	MemoryBytes   int64
-	DiskBytes     int64
-	Metadata      []byte
-	ExpiresAt     *time.Time
-	OnExpiry      *string
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	DeletedAt     *time.Time
-	Execution     string
-	Epoch         int64
-	PlacementKind string
-	Node          string
-	PodUid        string
-	State         *string
-	ErrorCode     *string
-	ErrorMessage  *string
-	Since         *time.Time
-	ObservedAt    *time.Time
-	DiskOf        *string
-	DiskState     *string
+	ID             string
+	Project        string
+	Template       string
+	TemplateName   string
+	Desired        string
+	Revision       int64
+	Vcpus          int32
+	MemoryBytes    int64
+	DiskBytes      int64
+	Metadata       []byte
+	ExpiresAt      *time.Time
+	OnExpiry       *string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DeletedAt      *time.Time
+	Execution      string
+	Epoch          int64
+	PlacementKind  string
+	Node           string
+	PodUid         string
+	State          *string
+	ErrorCode      *string
+	ErrorMessage   *string
+	Since          *time.Time
+	ObservedAt     *time.Time
+	DiskOf         *string
+	DiskState      *string
+	Snapshot       *string
+	Cold           bool
+	Replaces       *string
+	HeldBy         *string
+	SuspendInto    *string
+	ParentSandbox  *string
+	ParentSnapshot *string
+	Recovery       string
+	RecoveryAt     *time.Time
 }
 
 func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, error) {
@@ -331,6 +389,15 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.ObservedAt,
 		&i.DiskOf,
 		&i.DiskState,
+		&i.Snapshot,
+		&i.Cold,
+		&i.Replaces,
+		&i.HeldBy,
+		&i.SuspendInto,
+		&i.ParentSandbox,
+		&i.ParentSnapshot,
+		&i.Recovery,
+		&i.RecoveryAt,
 	)
 	return i, err
 }
@@ -354,15 +421,19 @@ func (q *Queries) SandboxEnv(ctx context.Context, arg SandboxEnvParams) ([]byte,
 const sandboxes = `-- name: Sandboxes :many
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN LATERAL (SELECT n.id, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = $1 AND ($2::boolean OR s.deleted_at IS NULL)
     AND ($3::boolean OR
         s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
+        || CASE WHEN e.replaces IS NULL THEN '' ELSE ' loaded' END
         || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY($4::text[]))
     AND (cardinality($5::text[]) = 0 OR st.state = ANY($5::text[]))
     AND ($6::jsonb = '{}' OR s.metadata @> $6::jsonb)
@@ -384,33 +455,42 @@ type SandboxesParams struct {
 }
 
 type SandboxesRow struct {
-	ID            string
-	Project       string
-	Template      string
-	TemplateName  string
-	Desired       string
-	Revision      int64
-	Vcpus         int32
-	MemoryBytes   int64
-	DiskBytes     int64
-	Metadata      []byte
-	ExpiresAt     *time.Time
-	OnExpiry      *string
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
-	DeletedAt     *time.Time
-	Execution     string
-	Epoch         int64
-	PlacementKind string
-	Node          string
-	PodUid        string
-	State         *string
-	ErrorCode     *string
-	ErrorMessage  *string
-	Since         *time.Time
-	ObservedAt    *time.Time
-	DiskOf        *string
-	DiskState     *string
+	ID             string
+	Project        string
+	Template       string
+	TemplateName   string
+	Desired        string
+	Revision       int64
+	Vcpus          int32
+	MemoryBytes    int64
+	DiskBytes      int64
+	Metadata       []byte
+	ExpiresAt      *time.Time
+	OnExpiry       *string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DeletedAt      *time.Time
+	Execution      string
+	Epoch          int64
+	PlacementKind  string
+	Node           string
+	PodUid         string
+	State          *string
+	ErrorCode      *string
+	ErrorMessage   *string
+	Since          *time.Time
+	ObservedAt     *time.Time
+	DiskOf         *string
+	DiskState      *string
+	Snapshot       *string
+	Cold           bool
+	Replaces       *string
+	HeldBy         *string
+	SuspendInto    *string
+	ParentSandbox  *string
+	ParentSnapshot *string
+	Recovery       string
+	RecoveryAt     *time.Time
 }
 
 // Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
@@ -463,6 +543,15 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.ObservedAt,
 			&i.DiskOf,
 			&i.DiskState,
+			&i.Snapshot,
+			&i.Cold,
+			&i.Replaces,
+			&i.HeldBy,
+			&i.SuspendInto,
+			&i.ParentSandbox,
+			&i.ParentSnapshot,
+			&i.Recovery,
+			&i.RecoveryAt,
 		); err != nil {
 			return nil, err
 		}

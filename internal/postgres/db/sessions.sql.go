@@ -103,6 +103,29 @@ func (q *Queries) AttachmentTarget(ctx context.Context, tokenHash []byte) (Attac
 	return i, err
 }
 
+const copySessions = `-- name: CopySessions :exec
+INSERT INTO sessions (id, sandbox, argv, cwd, run_as, open_stdin, tty_rows, tty_cols, timeout_seconds, execution, started_at)
+SELECT r.id, e.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, e.id, now()
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS original) r
+JOIN executions e ON e.id = $3::text
+JOIN sandboxes s ON s.id = e.sandbox
+JOIN sessions x ON x.id = r.original
+JOIN sandboxes o ON o.id = x.sandbox AND o.project = s.project
+ON CONFLICT (id) DO NOTHING
+`
+
+type CopySessionsParams struct {
+	Ids       []string
+	Originals []string
+	Execution string
+}
+
+// Sessions that were open in a snapshot of another sandbox of the project go on as copies. What they were started with isn't needed any more.
+func (q *Queries) CopySessions(ctx context.Context, arg CopySessionsParams) error {
+	_, err := q.db.Exec(ctx, copySessions, arg.Ids, arg.Originals, arg.Execution)
+	return err
+}
+
 const countSessions = `-- name: CountSessions :one
 SELECT count(*) FROM sessions WHERE sandbox = $1
 `
@@ -224,6 +247,23 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 		arg.TtyCols,
 		arg.TimeoutSeconds,
 	)
+	return err
+}
+
+const moveSessions = `-- name: MoveSessions :exec
+UPDATE sessions x SET execution = $1::text, ended_at = NULL, exit_code = NULL, exit_signal = '', exit_error = '', timed_out = false, stopped = false,
+    lost = false, output_bytes = 0
+FROM executions e WHERE x.id = ANY($2::text[]) AND e.id = $1::text AND x.sandbox = e.sandbox AND x.started_at IS NOT NULL
+`
+
+type MoveSessionsParams struct {
+	Execution string
+	Sessions  []string
+}
+
+// Sessions that were open in a snapshot go on in the execution that was loaded from it, also those that have ended since.
+func (q *Queries) MoveSessions(ctx context.Context, arg MoveSessionsParams) error {
+	_, err := q.db.Exec(ctx, moveSessions, arg.Execution, arg.Sessions)
 	return err
 }
 

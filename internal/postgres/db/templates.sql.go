@@ -606,12 +606,14 @@ func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRo
 
 const templateUsers = `-- name: TemplateUsers :one
 SELECT (SELECT count(*) FROM sandboxes s WHERE s.template = $1::text AND s.desired <> 'deleted') AS sandboxes,
+    (SELECT count(*) FROM snapshots n WHERE n.template = $1::text AND n.deleted_at IS NULL) AS snapshots,
     (SELECT count(*) FROM templates t LEFT JOIN template_status st ON st.template = t.id
         WHERE t.base = $1::text AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds
 `
 
 type TemplateUsersRow struct {
 	Sandboxes int64
+	Snapshots int64
 	Builds    int64
 }
 
@@ -619,7 +621,7 @@ type TemplateUsersRow struct {
 func (q *Queries) TemplateUsers(ctx context.Context, template string) (TemplateUsersRow, error) {
 	row := q.db.QueryRow(ctx, templateUsers, template)
 	var i TemplateUsersRow
-	err := row.Scan(&i.Sandboxes, &i.Builds)
+	err := row.Scan(&i.Sandboxes, &i.Snapshots, &i.Builds)
 	return i, err
 }
 

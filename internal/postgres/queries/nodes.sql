@@ -16,16 +16,21 @@ FROM nodes WHERE name = @name;
 -- Every execution that isn't gone, with what is wanted of it: only the current one of a sandbox is, and until that has run, the disk that it
 -- boots from. With what asked for it last: the request of the sandbox's newest operation.
 SELECT e.id, e.sandbox, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, s.template, s.vcpus, s.memory_bytes, s.disk_bytes, s.stop_grace_millis,
+    s.suspend_into, e.snapshot, e.cold, nst.state AS snapshot_state, nst.digest AS snapshot_digest, nst.error_code AS snapshot_error_code,
+    nst.error_message AS snapshot_error_message, st.snapshot AS held_by,
     (CASE WHEN s.desired = 'deleted' THEN 'gone'
         WHEN s.execution = e.id THEN s.desired
+        WHEN cur.replaces = e.id AND curst.state IS NULL THEN 'kept'
         WHEN cur.disk_of = e.id AND (curst.state IS NULL OR curst.state = 'failed') THEN 'disk'
-        ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent
+        ELSE 'gone' END)::text AS want, st.state, op.request, op.traceparent,
+    coalesce(CASE WHEN op.status = 'running' THEN op.id END, '')::text AS operation
 FROM executions e
 JOIN sandboxes s ON s.id = e.sandbox
 LEFT JOIN executions cur ON cur.id = s.execution AND cur.id <> e.id
 LEFT JOIN execution_status curst ON curst.execution = cur.id
 LEFT JOIN execution_status st ON st.execution = e.id
-LEFT JOIN LATERAL (SELECT x.request, x.traceparent FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) op ON true
+LEFT JOIN snapshot_status nst ON nst.snapshot = e.snapshot
+LEFT JOIN LATERAL (SELECT x.id, x.status, x.request, x.traceparent FROM operations x WHERE x.sandbox = s.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1) op ON true
 WHERE e.node = @node AND e.gone_at IS NULL
 ORDER BY e.created_at, e.id;
 
@@ -34,31 +39,35 @@ ORDER BY e.created_at, e.id;
 SELECT cpus, memory_bytes FROM nodes WHERE name = @name FOR NO KEY UPDATE;
 
 -- name: NodeLoad :one
--- What the machines take that run on a node or are about to.
+-- What the machines take that run on a node, are paused there, or are about to run.
 SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
 FROM executions e
 JOIN sandboxes s ON s.id = e.sandbox
 LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.node = @node AND e.gone_at IS NULL AND (st.state IS NULL OR st.state = 'running');
+WHERE e.node = @node AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'));
 
 -- name: LockSandboxesOfExecutions :many
 -- Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.
-SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state
+SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state, s.desired, e.snapshot, e.replaces, rst.state AS replaced_state,
+    rst.snapshot AS replaced_held_by, st.state
 FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN execution_status rst ON rst.execution = e.replaces LEFT JOIN execution_status st ON st.execution = e.id
 WHERE e.id = ANY(@executions::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s;
 
 -- name: ObserveExecutions :many
--- What is final stays: running may become anything, stopped only lost or gone, failed and lost only gone. Returns those that changed.
-INSERT INTO execution_status (execution, state, error_code, error_message, since)
-SELECT e.id, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, r.since
+-- What is final stays: running and paused may become anything, stopped and suspended only lost or gone, failed and lost only gone. Returns those that
+-- changed.
+INSERT INTO execution_status (execution, state, error_code, error_message, since, snapshot)
+SELECT e.id, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, r.since, nullif(r.held_by, '')
 FROM (
     SELECT unnest(@executions::text[]) AS execution, unnest(@states::text[]) AS state, unnest(@error_codes::text[]) AS error_code,
-        unnest(@error_messages::text[]) AS error_message, unnest(@sinces::timestamptz[]) AS since
+        unnest(@error_messages::text[]) AS error_message, unnest(@sinces::timestamptz[]) AS since, unnest(@held_by::text[]) AS held_by
 ) r JOIN executions e ON e.id = r.execution
 ON CONFLICT (execution) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, execution_status.error_code),
-    error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now()
-WHERE (execution_status.state = 'running' AND excluded.state <> 'running')
-    OR (execution_status.state = 'stopped' AND excluded.state IN ('lost', 'gone'))
+    error_message = coalesce(excluded.error_message, execution_status.error_message), since = excluded.since, observed_at = now(),
+    snapshot = coalesce(excluded.snapshot, execution_status.snapshot)
+WHERE (execution_status.state IN ('running', 'paused') AND excluded.state <> execution_status.state)
+    OR (execution_status.state IN ('stopped', 'suspended') AND excluded.state IN ('lost', 'gone'))
     OR (execution_status.state IN ('failed', 'lost') AND excluded.state = 'gone')
 RETURNING execution;
 

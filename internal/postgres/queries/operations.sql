@@ -1,14 +1,15 @@
 -- name: InsertSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
-VALUES (@id, @project, @kind, 'running', @sandbox::text, sqlc.narg('request'), sqlc.narg('traceparent'));
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, snapshot)
+VALUES (@id, @project, @kind, 'running', @sandbox::text, sqlc.narg('request'), sqlc.narg('traceparent'), sqlc.narg('snapshot'));
 
 -- name: InsertTemplateOperation :exec
 INSERT INTO operations (id, project, kind, status, template, request, traceparent)
 VALUES (@id, @project, 'build_template', 'running', @template::text, sqlc.narg('request'), sqlc.narg('traceparent'));
 
 -- name: Operation :one
-SELECT id, project, kind, status, sandbox, template, error_code, error_message, error_field, request, created_at, ended_at
-FROM operations WHERE project = @project AND id = @id;
+SELECT o.id, o.project, o.kind, o.status, o.sandbox, o.template, o.error_code, o.error_message, o.error_field, o.request, o.created_at, o.ended_at, o.snapshot,
+    (SELECT coalesce(array_agg(c.sandbox ORDER BY c.sandbox), '{}')::text[] FROM operations c WHERE c.part_of = o.id)::text[] AS children
+FROM operations o WHERE o.project = @project AND o.id = @id;
 
 -- name: RunningSandboxOperation :many
 -- None or one.

@@ -13,11 +13,15 @@ DELETE FROM attachments WHERE token_hash IN (
 -- Its executions, sessions and operations go with it.
 DELETE FROM sandboxes WHERE id IN (SELECT s.id FROM sandboxes s WHERE s.deleted_at < now() - @kept::interval LIMIT @max_rows);
 
+-- name: PruneSnapshots :execrows
+DELETE FROM snapshots WHERE id IN (SELECT n.id FROM snapshots n WHERE n.gone_at < now() - @kept::interval LIMIT @max_rows);
+
 -- name: OldFailedTemplates :many
 -- Those whose build failed, that were never ready and that nothing is made from.
 SELECT t.id FROM templates t JOIN template_status st ON st.template = t.id
 WHERE st.state = 'failed' AND st.ready_at IS NULL AND st.observed_at < now() - @kept::interval AND t.superseded_at IS NULL AND t.deleted_at IS NULL
     AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id AND s.desired <> 'deleted')
+    AND NOT EXISTS (SELECT 1 FROM snapshots n WHERE n.template = t.id AND n.deleted_at IS NULL)
 LIMIT @max_rows FOR UPDATE OF t SKIP LOCKED;
 
 -- name: PruneTemplates :execrows
@@ -25,6 +29,7 @@ LIMIT @max_rows FOR UPDATE OF t SKIP LOCKED;
 DELETE FROM templates WHERE id IN (
     SELECT t.id FROM templates t
     WHERE coalesce(t.deleted_at, t.superseded_at) < now() - @kept::interval AND NOT EXISTS (SELECT 1 FROM sandboxes s WHERE s.template = t.id)
+        AND NOT EXISTS (SELECT 1 FROM snapshots n WHERE n.template = t.id)
     LIMIT @max_rows
 );
 

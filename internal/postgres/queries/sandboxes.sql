@@ -22,18 +22,21 @@ WITH r AS (
 INSERT INTO events (project, type, sandbox, operation, data) SELECT @project, 'sandbox.created', r.id, r.operation, '{}' FROM r;
 
 -- name: InsertExecution :exec
-INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of)
-VALUES (@id, @sandbox, @epoch, @placement_kind, @node, @pod_uid, @disk_of);
+INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces)
+VALUES (@id, @sandbox, @epoch, @placement_kind, @node, @pod_uid, @disk_of, @snapshot, @cold, @replaces);
 
 -- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN LATERAL (SELECT n.id, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = @project AND s.id = @id;
 
 -- name: Sandboxes :many
@@ -42,15 +45,19 @@ WHERE s.project = @project AND s.id = @id;
 -- each time (see forThis): what a filter leaves decides which index is best. observed repeats of the conditions what an index knows; empty: nothing.
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN LATERAL (SELECT n.id, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = @project AND (@with_deleted::boolean OR s.deleted_at IS NULL)
     AND (@any_state::boolean OR
         s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
+        || CASE WHEN e.replaces IS NULL THEN '' ELSE ' loaded' END
         || CASE WHEN s.deleted_at IS NULL THEN '' ELSE ' deleted' END = ANY(@conditions::text[]))
     AND (cardinality(@observed::text[]) = 0 OR st.state = ANY(@observed::text[]))
     AND (@metadata::jsonb = '{}' OR s.metadata @> @metadata::jsonb)
@@ -62,13 +69,25 @@ LIMIT @max_rows;
 -- Held until the transaction ends: a verb, and what a node has seen, change a sandbox one after the other.
 SELECT id FROM sandboxes WHERE project = @project AND id = @id FOR NO KEY UPDATE;
 
+-- name: NewestEpoch :one
+-- Of all its executions: one that never came to run had a place in the row, too.
+SELECT coalesce(max(epoch), 0)::bigint FROM executions WHERE sandbox = @sandbox;
+
 -- name: Desire :exec
 -- A new execution, if there is one, becomes the current one.
-UPDATE sandboxes SET desired = @desired, execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(),
+UPDATE sandboxes SET desired = coalesce(sqlc.narg('desired')::text, desired), execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(),
     stop_grace_millis = coalesce(sqlc.narg('stop_grace_millis')::integer, stop_grace_millis),
+    suspend_into = coalesce(sqlc.narg('suspend_into')::text, suspend_into),
     expires_at = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE expires_at END,
     on_expiry = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE on_expiry END
 WHERE id = @id;
+
+-- name: FallBack :exec
+-- What couldn't be done isn't wanted any more: what is desired is what is. An execution that never came to run leaves its place to the one before.
+UPDATE sandboxes s SET desired = r.desired, execution = coalesce(nullif(r.execution, ''), s.execution), suspend_into = coalesce(nullif(r.held_by, ''), s.suspend_into),
+    revision = revision + 1, updated_at = now()
+FROM (SELECT unnest(@ids::text[]) AS id, unnest(@desired::text[]) AS desired, unnest(@executions::text[]) AS execution, unnest(@held_by::text[]) AS held_by) r
+WHERE s.id = r.id AND s.desired <> 'deleted';
 
 -- name: UpdateSandbox :exec
 UPDATE sandboxes SET metadata = @metadata, env_sealed = CASE WHEN @set_env::boolean THEN sqlc.narg('env_sealed') ELSE env_sealed END,

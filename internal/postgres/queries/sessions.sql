@@ -50,6 +50,23 @@ UPDATE sessions x SET execution = @execution::text, started_at = now()
 FROM sandboxes s
 WHERE x.id = @id AND x.execution IS NULL AND s.id = x.sandbox AND s.execution = @execution::text AND s.desired = 'running';
 
+-- name: MoveSessions :exec
+-- Sessions that were open in a snapshot go on in the execution that was loaded from it, also those that have ended since.
+UPDATE sessions x SET execution = @execution::text, ended_at = NULL, exit_code = NULL, exit_signal = '', exit_error = '', timed_out = false, stopped = false,
+    lost = false, output_bytes = 0
+FROM executions e WHERE x.id = ANY(@sessions::text[]) AND e.id = @execution::text AND x.sandbox = e.sandbox AND x.started_at IS NOT NULL;
+
+-- name: CopySessions :exec
+-- Sessions that were open in a snapshot of another sandbox of the project go on as copies. What they were started with isn't needed any more.
+INSERT INTO sessions (id, sandbox, argv, cwd, run_as, open_stdin, tty_rows, tty_cols, timeout_seconds, execution, started_at)
+SELECT r.id, e.sandbox, x.argv, x.cwd, x.run_as, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, e.id, now()
+FROM (SELECT unnest(@ids::text[]) AS id, unnest(@originals::text[]) AS original) r
+JOIN executions e ON e.id = @execution::text
+JOIN sandboxes s ON s.id = e.sandbox
+JOIN sessions x ON x.id = r.original
+JOIN sandboxes o ON o.id = x.sandbox AND o.project = s.project
+ON CONFLICT (id) DO NOTHING;
+
 -- name: EndSession :exec
 -- Only a session of one of the node's executions, and only once: what is told again is what was told.
 UPDATE sessions x SET ended_at = @ended_at::timestamptz, exit_code = sqlc.narg('exit_code')::integer, exit_signal = @exit_signal, exit_error = @exit_error,

@@ -1,0 +1,137 @@
+package nodesync
+
+import (
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// bytesNews is how much a snapshot's size must have changed to be recorded anew.
+const bytesNews = record.MiB
+
+// snapshots decides about all snapshots. What it finds is what executions are decided by: which are there to be loaded, and which hold one.
+func (d *decision) snapshots(wanted []record.WantedSnapshot) {
+	d.kept, d.failed = map[string]bool{}, map[string]bool{}
+	reported := map[string]record.SnapshotStatus{}
+	for _, r := range d.report.Snapshots {
+		reported[r.ID] = r.Status
+	}
+	known := map[string]bool{}
+	for _, w := range wanted {
+		known[w.ID] = true
+		r, there := reported[w.ID]
+		switch {
+		case w.Want == record.SnapshotAway:
+			d.snapshotAway(w, there)
+		case there:
+			d.snapshotPresent(w, r)
+		default:
+			d.snapshotAbsent(w)
+		}
+	}
+	for _, r := range d.report.Snapshots {
+		if !known[r.ID] && d.report.Complete {
+			d.order(Order{Kind: RemoveSnapshot, Snapshot: r.ID}, true)
+		}
+	}
+}
+
+func (d *decision) snapshotAway(w record.WantedSnapshot, there bool) {
+	switch {
+	case there:
+		d.order(Order{Kind: RemoveSnapshot, Snapshot: w.ID, Cause: w.Cause}, true)
+	case d.report.Complete && d.believed(w.ID):
+		d.seeSnapshot(w.ID, record.SnapshotStatus{State: record.SnapshotGone})
+	}
+}
+
+// snapshotPresent decides about a snapshot that should be there and is reported. What was ready stays what it was: another manifest under its name is another one.
+func (d *decision) snapshotPresent(w record.WantedSnapshot, r record.SnapshotStatus) {
+	was := w.Recorded
+	switch {
+	case was.State == record.SnapshotReady && r.State == record.SnapshotReady && was.Digest != r.Digest:
+		r.State, r.Digest = record.SnapshotLost, ""
+		r.Error = space.Errorf(space.CodeConflict, "the snapshot's manifest isn't the one that was made: it was exchanged or damaged")
+		d.seeSnapshot(w.ID, r)
+	case was.State == record.SnapshotReady && r.State == record.SnapshotFailed && d.believed(w.ID):
+		r.State, r.Error = record.SnapshotLost, orSnapshotLost(r.Error)
+		d.seeSnapshot(w.ID, r)
+	case was.State == record.SnapshotReady && r.State != record.SnapshotReady: // it was said before it was ready
+		d.kept[w.ID] = true
+	case was.State == record.SnapshotReady:
+		d.kept[w.ID] = true
+		if distance(was.Bytes, r.Bytes) >= bytesNews {
+			d.seeSnapshot(w.ID, r)
+		}
+	case r.State == record.SnapshotReady:
+		d.kept[w.ID] = true
+		d.seeSnapshot(w.ID, r)
+	case r.State == record.SnapshotFailed:
+		d.failed[w.ID] = true
+		r.Error = orSnapshotFailed(r.Error)
+		d.seeSnapshot(w.ID, r)
+	default:
+		if was.State == "" {
+			d.seeSnapshot(w.ID, r)
+		}
+		d.take(w)
+	}
+}
+
+// snapshotAbsent decides about a snapshot that should be there and isn't reported.
+func (d *decision) snapshotAbsent(w record.WantedSnapshot) {
+	switch {
+	case w.Recorded.State == record.SnapshotReady:
+		if !d.report.Complete || !d.believed(w.ID) {
+			d.kept[w.ID] = true
+			return
+		}
+		d.seeSnapshot(w.ID, record.SnapshotStatus{State: record.SnapshotLost, Error: space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot")})
+	case !d.report.Complete:
+	case !takeable(w):
+		d.failed[w.ID] = true
+		d.seeSnapshot(w.ID, record.SnapshotStatus{
+			State: record.SnapshotFailed, Error: space.Errorf(space.CodeConflict, "the sandbox's machine is %s: there is nothing to take a snapshot of", w.Execution),
+		})
+	default:
+		d.take(w)
+	}
+}
+
+// take orders a snapshot; one that holds an execution is made by that one's suspend.
+func (d *decision) take(w record.WantedSnapshot) {
+	if w.Want == record.SnapshotTaken {
+		d.order(Order{Kind: TakeSnapshot, Route: w.Route, Snapshot: w.ID, Disk: w.Kind == record.SnapshotDisk, Cause: w.Cause}, w.Recorded.State != "")
+	}
+}
+
+// takeable reports whether a snapshot can still be made of its execution. What a suspend was to hold, and doesn't, can't be made once the machine has ended.
+func takeable(w record.WantedSnapshot) bool {
+	switch w.Execution {
+	case space.ExecutionRunning, space.ExecutionPaused:
+		return true
+	case space.ExecutionStopped:
+		return w.Kind == record.SnapshotDisk && w.Want == record.SnapshotTaken
+	default:
+		return false
+	}
+}
+
+func (d *decision) seeSnapshot(id string, s record.SnapshotStatus) {
+	d.plan.Snapshots = append(d.plan.Snapshots, record.SnapshotSeen{ID: id, Status: s})
+}
+
+func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
+
+func orSnapshotFailed(err *space.Error) *space.Error {
+	if err == nil {
+		return space.Errorf(space.CodeInternal, "the snapshot couldn't be made, and the node gave no reason")
+	}
+	return err
+}
+
+func orSnapshotLost(err *space.Error) *space.Error {
+	if err == nil {
+		return space.Errorf(space.CodeExecutionLost, "the snapshot is gone, and the node gave no reason")
+	}
+	return err
+}

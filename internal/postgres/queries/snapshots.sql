@@ -1,0 +1,96 @@
+-- name: InsertSnapshot :exec
+INSERT INTO snapshots (id, project, sandbox, execution, epoch, placement_kind, node, pod_uid, template, kind, purpose, name, vcpus, memory_bytes, disk_bytes)
+VALUES (@id, @project, @sandbox, @execution, @epoch, @placement_kind, @node, @pod_uid, @template, @kind, @purpose, @name, @vcpus, @memory_bytes, @disk_bytes);
+
+-- name: Snapshot :one
+-- By its id or its name.
+SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
+    n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
+    st.digest, st.parent, st.driver, st.version, st.cpu
+FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
+WHERE n.project = @project AND (n.id = @ref::text OR n.name = @ref::text AND n.name <> '') AND n.deleted_at IS NULL
+ORDER BY coalesce(st.state IN ('failed', 'lost'), false), n.created_at DESC LIMIT 1;
+
+-- name: Snapshots :many
+-- Newest first; of one sandbox, if that is given.
+SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
+    n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
+    st.digest, st.parent, st.driver, st.version, st.cpu
+FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
+WHERE n.project = @project AND (@sandbox::text = '' OR n.sandbox = @sandbox::text) AND n.deleted_at IS NULL
+    AND (sqlc.narg('before_at')::timestamptz IS NULL OR (n.created_at, n.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
+ORDER BY n.created_at DESC, n.id DESC LIMIT @max_rows;
+
+-- name: SnapshotNamed :one
+SELECT EXISTS (SELECT 1 FROM snapshots n LEFT JOIN snapshot_status st ON st.snapshot = n.id
+    WHERE n.project = @project AND n.name = @name AND n.deleted_at IS NULL AND coalesce(st.state, 'making') NOT IN ('failed', 'lost'));
+
+-- name: CountSnapshots :one
+SELECT count(*) FROM snapshots WHERE sandbox = @sandbox AND deleted_at IS NULL;
+
+-- name: HoldSnapshots :many
+-- Held until the transaction ends: whoever loads from a snapshot, or deletes it, does so alone. Returns those that aren't to go.
+SELECT id FROM snapshots WHERE id = ANY(@ids::text[]) AND deleted_at IS NULL ORDER BY id FOR UPDATE;
+
+-- name: DeleteSnapshots :many
+-- Those of them that nothing needs. The caller holds them. Returns those that are to go now.
+UPDATE snapshots n SET deleted_at = now() WHERE n.id = ANY(@ids::text[]) AND n.deleted_at IS NULL
+    AND NOT EXISTS (SELECT 1 FROM snapshots_in_use u WHERE u.snapshot = n.id)
+RETURNING n.id, n.node;
+
+-- name: SnapshotUser :many
+-- None or one of those that need it.
+SELECT coalesce(u.sandbox, '')::text AS sandbox FROM snapshots_in_use u WHERE u.snapshot = @snapshot::text LIMIT 1;
+
+-- name: AutomaticSnapshots :many
+-- Those of a sandbox that go with it.
+SELECT id FROM snapshots WHERE sandbox = @sandbox AND name = '' AND deleted_at IS NULL ORDER BY id;
+
+-- name: NodeSnapshots :many
+-- Every snapshot that isn't gone, with what is wanted of it. One that couldn't be made, or is lost, isn't any more.
+SELECT n.id, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.kind, n.purpose,
+    (n.deleted_at IS NOT NULL OR coalesce(st.state IN ('failed', 'lost'), false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
+    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest
+FROM snapshots n
+LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN executions e ON e.id = n.execution
+LEFT JOIN execution_status est ON est.execution = n.execution
+WHERE n.node = @node AND n.gone_at IS NULL
+ORDER BY n.created_at, n.id;
+
+-- name: LockSandboxesOfSnapshots :many
+-- Held until the transaction ends; see LockSandbox.
+SELECT n.id AS snapshot, s.id, s.desired, st.state
+FROM snapshots n JOIN sandboxes s ON s.id = n.sandbox LEFT JOIN execution_status st ON st.execution = s.execution
+WHERE n.id = ANY(@snapshots::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s;
+
+-- name: ObserveSnapshots :many
+-- What is final stays: failed and lost may become only gone. Returns all that were written, with the state before.
+WITH r AS (
+    SELECT unnest(@snapshots::text[]) AS snapshot, unnest(@states::text[]) AS state, unnest(@error_codes::text[]) AS error_code,
+        unnest(@error_messages::text[]) AS error_message, unnest(@taken_at::timestamptz[]) AS taken_at, unnest(@pause_micros::bigint[]) AS pause_micros,
+        unnest(@bytes::bigint[]) AS bytes, unnest(@digests::text[]) AS digest, unnest(@parents::text[]) AS parent, unnest(@drivers::text[]) AS driver,
+        unnest(@versions::text[]) AS version, unnest(@cpus::text[]) AS cpu
+), before AS (
+    SELECT n.id, n.sandbox, n.project, st.state FROM r JOIN snapshots n ON n.id = r.snapshot LEFT JOIN snapshot_status st ON st.snapshot = n.id
+), w AS (
+    INSERT INTO snapshot_status (snapshot, state, error_code, error_message, taken_at, pause_micros, bytes, digest, parent, driver, version, cpu)
+    SELECT r.snapshot, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, nullif(r.taken_at, 'epoch'::timestamptz),
+        r.pause_micros, r.bytes, r.digest, r.parent, r.driver, r.version, r.cpu
+    FROM r JOIN before b ON b.id = r.snapshot
+    ON CONFLICT (snapshot) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, snapshot_status.error_code),
+        error_message = coalesce(excluded.error_message, snapshot_status.error_message), taken_at = coalesce(excluded.taken_at, snapshot_status.taken_at),
+        pause_micros = excluded.pause_micros, bytes = excluded.bytes, digest = coalesce(nullif(excluded.digest, ''), snapshot_status.digest),
+        parent = coalesce(nullif(excluded.parent, ''), snapshot_status.parent), driver = coalesce(nullif(excluded.driver, ''), snapshot_status.driver),
+        version = coalesce(nullif(excluded.version, ''), snapshot_status.version), cpu = coalesce(nullif(excluded.cpu, ''), snapshot_status.cpu), observed_at = now()
+    WHERE snapshot_status.state IN ('making', 'ready') OR excluded.state = 'gone'
+    RETURNING snapshot
+)
+SELECT b.id, b.sandbox, b.project, coalesce(b.state, '')::text AS before FROM w JOIN before b ON b.id = w.snapshot;
+
+-- name: MarkSnapshotsGone :exec
+UPDATE snapshots SET gone_at = now() WHERE id = ANY(@snapshots::text[]) AND gone_at IS NULL;
+
+-- name: OperationsOfSnapshots :many
+-- Those that run and wait for a snapshot.
+SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running' AND snapshot IS NOT NULL;
