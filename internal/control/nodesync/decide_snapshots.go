@@ -50,7 +50,7 @@ func (d *decision) snapshotPresent(w record.WantedSnapshot, r record.SnapshotSta
 	switch {
 	case was.State == record.SnapshotReady && r.State == record.SnapshotReady && was.Digest != r.Digest:
 		r.State, r.Digest = record.SnapshotLost, ""
-		r.Error = space.Errorf(space.CodeConflict, "the snapshot's manifest isn't the one that was made: it was exchanged or damaged")
+		r.Error = space.Errorf(space.CodeSnapshotUnusable, "the snapshot's manifest isn't the one that was made: it was exchanged or damaged")
 		d.seeSnapshot(w.ID, r)
 	case was.State == record.SnapshotReady && r.State == record.SnapshotFailed && d.believed(w.ID):
 		r.State, r.Error = record.SnapshotLost, orSnapshotLost(r.Error)
