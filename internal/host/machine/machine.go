@@ -3,8 +3,12 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/space-platform/space/api/link"
@@ -27,20 +31,33 @@ func Enclosure(id string, uid int, s vmm.Shape) jail.Spec {
 	}}
 }
 
+// greetTries is how often a guest is dialled whose connection ends before it has answered.
+const greetTries = 4
+
 // Greet makes a link to a machine's guest, which has the time, a seed and its identity when Greet returns. It gives up when ctx ends or the
-// machine is gone (vmm.ErrGone).
+// machine is gone (vmm.ErrGone). A guest that was just loaded may end the connection with those that it had when it was saved: it's dialled again.
 func Greet(ctx context.Context, m vmm.Machine, s link.Sync) (*link.Link, error) {
 	ctx, cancel := WhileRunning(ctx, m)
 	defer cancel()
-	c, err := m.DialGuest(ctx)
-	if err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		c, err := m.DialGuest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l, err := link.Host(ctx, c, s)
+		if err != nil && (Gone(m) || ctx.Err() == nil && diesNow(m)) {
+			return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
+		}
+		if err == nil || try == greetTries || !hungUp(err) {
+			return l, err
+		}
+		slog.Info("the guest's connection ended before it answered: it's dialled again", "execution", s.Execution, "err", err)
 	}
-	l, err := link.Host(ctx, c, s)
-	if err != nil && (Gone(m) || ctx.Err() == nil && diesNow(m)) {
-		return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
-	}
-	return l, err
+}
+
+// hungUp tells whether the other end of a connection ended it.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // diesNow waits a moment for the news that the machine is gone: a dying process closes its sockets before.

@@ -26,7 +26,8 @@
 // # What a caller may assume
 //
 // Every call obeys its context's deadline. DialGuest gives one connection at a time: a new one ends the one before. The connection is
-// verified: its peer is the machine's VMM process, by uid, pid and start time. Done is closed within a second of the process's death,
+// verified: its peer is the machine's VMM process, by uid, pid and start time. Soon after a Load it may end before the guest has answered, with those
+// that the guest had when it was saved: dial again. Done is closed within a second of the process's death,
 // however it died. Nothing the guest does can make a call exceed its deadline or return more than the named limits.
 package vmm
 

@@ -13,6 +13,7 @@ import (
 
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
 	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
@@ -135,11 +136,7 @@ func (r *run) use(ctx context.Context, m vmm.Machine, f func() error) error {
 
 // greet makes the guest answer the handshake, and a call.
 func greet(ctx context.Context, m vmm.Machine, epoch uint64) error {
-	conn, err := m.DialGuest(ctx)
-	if err != nil {
-		return err
-	}
-	l, err := link.Host(ctx, conn, link.Sync{Execution: "selftest", Epoch: epoch, Adopt: true})
+	l, err := machine.Greet(ctx, m, link.Sync{Execution: "selftest", Epoch: epoch, Adopt: true})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
@@ -48,16 +49,24 @@ func NextID(prefix string) string {
 // greet makes the guest answer, as a new execution or as the one that it is already.
 func (g *guest) greet(adopt bool) {
 	g.t.Helper()
-	conn, err := g.DialGuest(g.s.within(g.t))
-	if err != nil {
-		g.t.Fatalf("dial the guest: %v", err)
-	}
-	l, err := link.Host(g.s.within(g.t), conn, link.Sync{Execution: g.e.ID, Epoch: 1, Adopt: adopt})
+	d := &dialled{Machine: g.Machine}
+	l, err := machine.Greet(g.s.within(g.t), d, link.Sync{Execution: g.e.ID, Epoch: 1, Adopt: adopt})
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.conn, g.link = conn, l
+	g.conn, g.link = d.conn, l
 	g.t.Cleanup(func() { l.Close() })
+}
+
+// dialled keeps the last connection to a machine's guest.
+type dialled struct {
+	vmm.Machine
+	conn net.Conn
+}
+
+func (d *dialled) DialGuest(ctx context.Context) (_ net.Conn, err error) {
+	d.conn, err = d.Machine.DialGuest(ctx)
+	return d.conn, err
 }
 
 // hangUp ends the link, as one does before a snapshot.
