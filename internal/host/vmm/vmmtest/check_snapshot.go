@@ -1,8 +1,11 @@
 package vmmtest
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -46,6 +49,35 @@ func checkSaveClone(t *testing.T, s *suite) {
 			t.Fatalf("generation %d has %q, want what was saved: %s", generation, out, want)
 		}
 		snap = c.save(s.place(t))
+	}
+}
+
+// checkTogether loads several clones at the same moment, as a fork does: each has what was saved, and what it changes is its own.
+func checkTogether(t *testing.T, s *suite) {
+	const clones = 6
+	var guests [clones]*guest
+	var errs [clones]error
+	var all sync.WaitGroup
+	ctx := s.within(t)
+	for i := range clones {
+		e, _ := s.enclosure(t)
+		g := s.guest(t, nil, e, s.place(t), "", s.base.memory)
+		l := s.loadSpec(t, s.base, g.dir, e.UID)
+		guests[i], g.disk = g, l.Disk
+		all.Go(func() { g.Machine, errs[i] = s.Driver.Load(ctx, e, l) })
+	}
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	for i, g := range guests {
+		g.greet(true)
+		g.sh(fmt.Sprintf("echo %d >>/root/file; echo %d >>/run/memory; sync", i, i))
+	}
+	for i, g := range guests {
+		if out, want := g.sh("cat /root/file /run/memory"), fmt.Sprintf("base\n%d\nbase\n%d", i, i); out != want {
+			t.Errorf("clone %d has %q, want %q", i, out, want)
+		}
 	}
 }
 

@@ -89,9 +89,9 @@ func (s *suite) guest(t *testing.T, m vmm.Machine, e vmm.Enclosure, dir, disk, m
 	return g
 }
 
-// end ends a machine that wasn't let go of.
+// end ends a machine that was started and wasn't let go of.
 func (g *guest) end() {
-	if g.released {
+	if g.released || g.Machine == nil {
 		return
 	}
 	if err := g.Kill(context.WithoutCancel(g.t.Context())); err != nil {

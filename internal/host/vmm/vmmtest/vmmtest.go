@@ -74,6 +74,7 @@ var checks = []check{
 	{name: "pause and resume may be repeated", run: checkPauseResume},
 	{name: "save needs a paused machine and leaves it paused", run: checkSavePaused},
 	{name: "clones of one snapshot diverge", run: checkDiverge, virtual: true},
+	{name: "clones may be loaded at the same time", run: checkTogether, virtual: true},
 	{name: "a clone's snapshot has its changes", run: checkSaveClone, virtual: true},
 	{name: "machines share a sealed memory", run: checkSealed, virtual: true},
 	{name: "memory comes page by page", run: checkPaged, virtual: true},
