@@ -42,16 +42,24 @@ func home(t *testing.T, s client.Sandbox) string {
 // vmm returns the pid of the process that runs a sandbox's machine: the one in its cgroup with a uid of the VM range.
 func vmm(t *testing.T, s client.Sandbox) int {
 	t.Helper()
+	return processesOf(t, s)[0]
+}
+
+// processesOf returns the pids of all processes of a sandbox's machine.
+func processesOf(t *testing.T, s client.Sandbox) (all []int) {
+	t.Helper()
 	first, last := platform.instance.VMUIDs()
 	label := home(t, s)
 	for _, p := range processes(func(uid int, _ string) bool { return uid >= first && uid <= last }) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", p))
 		if err == nil && strings.Contains(string(b), label) {
-			return p
+			all = append(all, p)
 		}
 	}
-	t.Fatalf("no VMM process of %s", s.Id)
-	return 0
+	if len(all) == 0 {
+		t.Fatalf("no process of %s", s.Id)
+	}
+	return all
 }
 
 // TestJailFromOutside reads what the kernel says of a VMM.

@@ -155,13 +155,19 @@ func awaitOutput(t *testing.T, s client.SessionCreated) {
 	t.Fatal("the session ended without a word")
 }
 
-// wantLost checks that a sandbox's loss is said in its state, in the project's events, and to who comes back to its session, whose output is kept.
-func wantLost(t *testing.T, s client.Sandbox, open client.SessionCreated) {
+// awaitLost waits until a sandbox says that its machine is lost.
+func awaitLost(t *testing.T, s client.Sandbox) {
 	t.Helper()
 	eventually(t, callDeadline, "the sandbox is lost", func() bool {
 		now, err := platform.client.GetSandbox(t.Context(), s.Id)
 		return err == nil && now.State == "lost" && now.Error != nil && now.Error.Code == "execution_lost"
 	})
+}
+
+// wantLost checks that a sandbox's loss is said in its state, in the project's events, and to who comes back to its session, whose output is kept.
+func wantLost(t *testing.T, s client.Sandbox, open client.SessionCreated) {
+	t.Helper()
+	awaitLost(t, s)
 	var said []string
 	for e, err := range platform.client.ListEvents(t.Context(), s.Id) {
 		if err != nil {
