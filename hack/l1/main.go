@@ -40,7 +40,7 @@ type options struct {
 	timeout  time.Duration
 	console  string // file for the kernel's messages
 	kernel   string // where the L1 finds the kernel that sandboxes boot; "" if it needs none
-	kind     string // of that kernel
+	kinds    list   // of that kernel
 	add      list   // HOST=L1
 	programs list
 	env      list
@@ -75,7 +75,7 @@ func parse() (options, error) {
 	flag.DurationVar(&o.timeout, "timeout", 10*time.Minute, "how long all of it may take")
 	flag.StringVar(&o.console, "console", "", "file for the console's output; shown when the L1 fails if there is none")
 	flag.StringVar(&o.kernel, "kernel", "", "directory of the L1 that gets the kernel which sandboxes boot, as 'space setup' has it")
-	flag.StringVar(&o.kind, "kind", string(kernel.Cloud), "kind of that kernel: cloud, or tuned if 'make kernel' has built some")
+	flag.Var(&o.kinds, "kind", "kind of that kernel: cloud, or tuned if 'make kernel' has built some (repeatable)")
 	flag.Var(&o.add, "add", "HOST=L1: a file or directory of the host's and where it is in the L1 (repeatable)")
 	flag.Var(&o.programs, "program", "a program of the host's that the L1 gets at the same path, with the libraries it needs (repeatable)")
 	flag.Var(&o.env, "env", "NAME=VALUE for the command's environment (repeatable)")
@@ -120,11 +120,15 @@ func outerKernel(ctx context.Context, cache string) (kernel.Files, error) {
 	return prepare(ctx, kernel.Options{Dir: filepath.Join(cache, "outer"), Kind: kernel.Cloud, Modules: modules})
 }
 
-// innerKernel prepares the kernel that sandboxes boot in the L1, and returns its directory. The initramfs there isn't used: a test makes its own.
-func innerKernel(ctx context.Context, cache, kind string) (string, error) {
+// innerKernel prepares the kernels that sandboxes boot in the L1, and returns their directory. The initramfs there isn't used: a test makes its own.
+func innerKernel(ctx context.Context, cache string, kinds []string) (string, error) {
 	dir := filepath.Join(cache, "inner")
-	_, err := prepare(ctx, kernel.Options{Dir: dir, Kind: kernel.Kind(kind)})
-	return dir, err
+	for _, kind := range kinds {
+		if _, err := prepare(ctx, kernel.Options{Dir: dir, Kind: kernel.Kind(kind)}); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
 }
 
 func prepare(ctx context.Context, o kernel.Options) (_ kernel.Files, err error) {

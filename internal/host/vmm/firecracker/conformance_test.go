@@ -122,7 +122,7 @@ func TestConformance(t *testing.T) {
 	began := time.Now()
 	vmmtest.Run(t, vmmtest.Fixture{
 		Driver: d, Shape: vmm.Shape{VCPUs: 1, MemoryBytes: 192 << 20}, Kernel: k.Vmlinux, SMP: k.SMP, Initrd: k.Initrd,
-		Disk: vmmtest.Image(t), Virtual: true, Enclosure: jailed(t),
+		Tuned: k.Tuned, Disk: vmmtest.Image(t), Virtual: true, Enclosure: jailed(t),
 	})
 	groups, err := cgroup.Detect()
 	if err != nil {

@@ -52,18 +52,23 @@ func KernelOf(t testing.TB, kind kernel.Kind) kernel.Files {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), prepareLimit)
 	defer cancel()
-	dir := os.Getenv(kernelVariable)
-	if dir == "" {
-		dir = filepath.Join(checkout(t), "build", "kernel")
-	}
 	files, err := kernel.Prepare(ctx, kernel.Options{
-		Dir: dir, Guest: Guest(t), Kind: kind,
+		Dir: KernelDir(t), Guest: Guest(t), Kind: kind,
 		Progress: func(line string) { t.Log(line) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// KernelDir is where kernels are kept.
+func KernelDir(t testing.TB) string {
+	t.Helper()
+	if dir := os.Getenv(kernelVariable); dir != "" {
+		return dir
+	}
+	return filepath.Join(checkout(t), "build", "kernel")
 }
 
 // checkout is the directory of the module.
