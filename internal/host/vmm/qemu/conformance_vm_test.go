@@ -78,9 +78,6 @@ func fixture(t *testing.T, k kernel.Files, enclosure func(*testing.T) vmm.Enclos
 	}
 }
 
-// What machines boot must be there before an outer guest can be given it.
-func TestTheKernelIsThere(t *testing.T) { vmmtest.Kernel(t) }
-
 // In the jail a machine has a network device, too.
 func TestConformanceInTheJail(t *testing.T) {
 	t.Parallel()
