@@ -215,7 +215,7 @@ func testPaged(t *testing.T) {
 		kill(t, instance.Host) // it reads that when it starts
 	}
 	configure(append(config[:len(config):len(config)], "restored_memory = \"paged\"\n"...))
-	t.Cleanup(func() { configure(config) })
+	defer configure(config)
 	s := create(t, "mini")
 	wantUnharmed(t, s)
 	var pager int
