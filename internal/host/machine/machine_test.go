@@ -3,13 +3,13 @@ package machine_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
-	"os"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/machine"
@@ -18,21 +18,30 @@ import (
 
 // TestGreetDialsAgain: a guest that was just loaded ends the first connections before it answers one. Who always hangs up isn't dialled for ever.
 func TestGreetDialsAgain(t *testing.T) {
-	sync := link.Sync{Execution: "exe_a", Epoch: 1, Adopt: true}
-	m := &flighty{t: t, hangUps: 2, done: make(chan struct{})}
-	l, err := machine.Greet(t.Context(), m, sync)
-	if err != nil || m.dials != 3 {
-		t.Fatalf("%v after %d dials, want a link after 3", err, m.dials)
-	}
-	l.Close()
-	m = &flighty{t: t, hangUps: 100, done: make(chan struct{})}
-	if l, err := machine.Greet(t.Context(), m, sync); err == nil || m.dials > 10 {
-		t.Errorf("a guest that always hangs up: %v, %v after %d dials", l, err, m.dials)
-	}
-	m = &flighty{t: t, hangUps: 100, done: make(chan struct{})}
-	close(m.done)
-	if l, err := machine.Greet(t.Context(), m, sync); !errors.Is(err, vmm.ErrGone) || m.dials > 1 {
-		t.Errorf("a machine that is gone: %v, %v after %d dials, want ErrGone", l, err, m.dials)
+	for name, c := range map[string]struct {
+		hangUps, most int
+		gone          bool
+		answers       bool
+	}{
+		"hangs up twice":    {hangUps: 2, most: 3, answers: true},
+		"always hangs up":   {hangUps: 100, most: 10},
+		"is gone with that": {hangUps: 100, most: 1, gone: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &flighty{t: t, hangUps: c.hangUps, done: make(chan struct{})}
+				if c.gone {
+					close(m.done)
+				}
+				l, err := machine.Greet(t.Context(), m, link.Sync{Execution: "exe_a", Epoch: 1, Adopt: true})
+				if (err == nil) != c.answers || errors.Is(err, vmm.ErrGone) != c.gone || m.dials > c.most {
+					t.Errorf("%v after %d dials", err, m.dials)
+				}
+				if err == nil {
+					l.Close()
+				}
+			})
+		})
 	}
 }
 
@@ -49,10 +58,9 @@ func (m *flighty) Done() <-chan struct{} { return m.done }
 
 func (m *flighty) DialGuest(context.Context) (net.Conn, error) {
 	m.dials++
-	host, guest := pair(m.t)
+	host, guest := net.Pipe()
 	if m.dials <= m.hangUps {
-		guest.Close()
-		return host, nil
+		return hungUp{host}, nil
 	}
 	g := link.NewGuest(guest, link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }})
 	var all sync.WaitGroup
@@ -61,20 +69,8 @@ func (m *flighty) DialGuest(context.Context) (net.Conn, error) {
 	return host, nil
 }
 
-// pair are the two ends of a connection.
-func pair(t *testing.T) (host, guest net.Conn) {
-	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ends [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "pair")
-		if ends[i], err = net.FileConn(f); err != nil {
-			t.Fatal(err)
-		}
-		f.Close()
-	}
-	return ends[0], ends[1]
-}
+// hungUp is a connection whose other end has hung up.
+type hungUp struct{ net.Conn }
+
+func (hungUp) Read([]byte) (int, error)  { return 0, io.EOF }
+func (hungUp) Write([]byte) (int, error) { return 0, syscall.EPIPE }
