@@ -56,12 +56,18 @@ func holdMachine() error {
 	return nil
 }
 
+// ioctl calls KVM, again as long as one of Go's signals interrupts it.
 func ioctl(fd int, call, argument uintptr) (int, error) {
-	result, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), call, argument)
-	if errno != 0 {
-		return -1, fmt.Errorf("ioctl %#x: %w", call, errno)
+	const most = 100
+	for try := 1; ; try++ {
+		result, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), call, argument)
+		if errno == 0 {
+			return int(result), nil
+		}
+		if errno != unix.EINTR || try == most {
+			return -1, fmt.Errorf("ioctl %#x: %w", call, errno)
+		}
 	}
-	return int(result), nil
 }
 
 // holdCgroup makes an empty group with a limit of its processors.
