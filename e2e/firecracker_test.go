@@ -155,9 +155,14 @@ func testHostKilledWhileSaving(t *testing.T) {
 
 // existing are the paths that patterns match; one that ends with a slash matches directories only.
 func existing(patterns ...string) (all []string) {
-	for _, p := range patterns {
-		paths, _ := filepath.Glob(p) // they have no mistake
-		all = append(all, paths...)
+	for _, pattern := range patterns {
+		plain, directories := strings.CutSuffix(pattern, "/") // with it nothing matches
+		paths, _ := filepath.Glob(plain)                      // they have no mistake
+		for _, p := range paths {
+			if st, err := os.Stat(p); !directories || err == nil && st.IsDir() {
+				all = append(all, p)
+			}
+		}
 	}
 	return all
 }
