@@ -258,7 +258,7 @@ Authorization = "Bearer %s"
 expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 410, 413, 416, 422, 429]
 
 [[operations]]
-include-operation-id = ["deleteSandbox", "stopSandbox", "startSandbox", "pauseSandbox", "resumeSandbox", "suspendSandbox", "restoreSandbox"]
+include-operation-id = ["deleteSandbox", "stopSandbox", "startSandbox", "pauseSandbox", "resumeSandbox", "suspendSandbox", "restoreSandbox", "wakeSandbox", "forkSandbox", "rollbackSandbox", "createSnapshot"]
 parameters = { "path.sandbox" = "%s" }
 
 [[operations]]

@@ -39,6 +39,7 @@ var management = []row{
 	{operation: "getMe", least: space.RoleViewer}, {operation: "listRoles", least: space.RoleViewer}, {operation: "getNode", least: space.RoleViewer},
 	{operation: "listSandboxes", least: space.RoleViewer}, {operation: "getSandbox", least: space.RoleViewer},
 	{operation: "getSandboxMetrics", least: space.RoleViewer}, {operation: "listSandboxTokens", least: space.RoleViewer},
+	{operation: "listSnapshots", least: space.RoleViewer}, {operation: "listSandboxSnapshots", least: space.RoleViewer}, {operation: "getSnapshot", least: space.RoleViewer},
 	{operation: "listSessions", least: space.RoleViewer}, {operation: "getSession", least: space.RoleViewer},
 	{operation: "getOperation", least: space.RoleViewer}, {operation: "listTemplates", least: space.RoleViewer}, {operation: "listUploads", least: space.RoleViewer},
 	{operation: "getTemplate", least: space.RoleViewer}, {operation: "getTemplateLogs", least: space.RoleViewer},
@@ -65,6 +66,9 @@ var management = []row{
 	{operation: "createSandbox", least: space.RoleDeveloper, body: `{"template":"{template}"}`, use: map[string]string{"template": "template id"}, status: 202},
 	{operation: "pauseSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "resumeSandbox", least: space.RoleDeveloper, query: "wait=60s"},
 	{operation: "suspendSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "restoreSandbox", least: space.RoleDeveloper, query: "wait=60s"},
+	{operation: "wakeSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "createSnapshot", least: space.RoleDeveloper, query: "wait=60s", status: 201},
+	{operation: "forkSandbox", least: space.RoleDeveloper, query: "wait=60s", status: 201}, {operation: "rollbackSandbox", least: space.RoleDeveloper, query: "wait=60s"},
+	{operation: "deleteSnapshot", least: space.RoleDeveloper, status: 204},
 	{operation: "stopSandbox", least: space.RoleDeveloper, query: "wait=60s"}, {operation: "startSandbox", least: space.RoleDeveloper, query: "wait=60s"},
 	{operation: "deleteSandbox", least: space.RoleDeveloper, query: "wait=60s"},
 	{operation: "revokeKey", least: space.RoleAdmin, status: 204}, {operation: "deleteUser", least: space.RoleOwner, status: 204},
@@ -180,6 +184,7 @@ func makeVictim(t *testing.T) victim {
 			break
 		}
 	}
+	snapshot := decode[gen.Operation](t, do("POST", "/v1/sandboxes/"+box.id+"/snapshots?wait=60s", `{"name":"`+unique("a11")+`"}`, 201)).Snapshot.Id
 	me := decode[gen.Me](t, do("GET", "/v1/me", "", 200))
 	upload := decode[gen.Upload](t, do("POST", "/v1/uploads", `{}`, 201))
 	sign := func(operation string) string {
@@ -197,14 +202,14 @@ func makeVictim(t *testing.T) victim {
 	})
 	v := victim{
 		mine: things{
-			"sandbox": box.id, "session": session.Session.Id, "token": tokenOf(t, box.id).Token.Id, "upload": upload.Id, "own project": me.Project.Id,
+			"sandbox": box.id, "snapshot": snapshot, "session": session.Session.Id, "token": tokenOf(t, box.id).Token.Id, "upload": upload.Id, "own project": me.Project.Id,
 			"template": "a11-private", "template id": template, "tag": "a11-tag", "alias": "a11-alias", "spare template": spare.Template.Id, "operation": spare.Id,
 			"project": decode[gen.Project](t, do("POST", "/v1/projects", `{"name":"`+unique("a11")+`"}`, 201)).Id,
 			"user":    decode[gen.User](t, do("POST", "/v1/users", `{"name":"`+unique("a11")+`","role":"viewer"}`, 201)).Id,
 			"key":     keyOf(t, space.RoleViewer, "").Key.Id,
 		},
 		missing: things{
-			"sandbox": space.NewID(space.PrefixSandbox), "session": space.NewID(space.PrefixSession), "token": space.NewID(space.PrefixToken),
+			"sandbox": space.NewID(space.PrefixSandbox), "snapshot": space.NewID(space.PrefixSnapshot), "session": space.NewID(space.PrefixSession), "token": space.NewID(space.PrefixToken),
 			"upload": space.NewID(space.PrefixUpload), "own project": space.NewID(space.PrefixProject), "project": space.NewID(space.PrefixProject),
 			"template": "a11-missing", "template id": space.NewID(space.PrefixTemplate), "tag": "a11-tag", "alias": "a11-alias", "spare template": space.NewID(space.PrefixTemplate),
 			"operation": space.NewID(space.PrefixOperation), "user": space.NewID(space.PrefixUser), "key": space.NewID(space.PrefixKey),

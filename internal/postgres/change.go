@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -9,10 +10,16 @@ import (
 )
 
 // ChangeSandbox does what decide says of a sandbox that nobody else changes meanwhile, in one transaction. It returns the operation to
-// answer with, the node that must act, and the operations that were ended.
-func (s *Store) ChangeSandbox(ctx context.Context, project, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
+// answer with, the node that must act, and the operations that were ended. A request whose Idempotency-Key has made one already is answered with that.
+func (s *Store) ChangeSandbox(
+	ctx context.Context, project, id, operation string, r record.Request, decide func(record.Situation) (record.Change, error),
+) (record.Changed, error) {
 	var out record.Changed
 	err := s.write(ctx, "change sandbox "+id, func(ctx context.Context, q *db.Queries) error {
+		if earlier, err := claim(ctx, q, project, r, operation); err != nil || earlier != operation {
+			out.Operation = earlier
+			return err
+		}
 		now, err := situation(ctx, q, project, id)
 		if err != nil {
 			return err
@@ -22,7 +29,7 @@ func (s *Store) ChangeSandbox(ctx context.Context, project, id string, decide fu
 			return err
 		}
 		out = record.Changed{Node: now.Sandbox.Execution.Route.Placement.Node}
-		return apply(ctx, q, now.Sandbox, change, &out)
+		return s.apply(ctx, q, now.Sandbox, change, &out)
 	})
 	return out, err
 }
@@ -62,7 +69,7 @@ func situation(ctx context.Context, q *db.Queries, project, id string) (record.S
 	}, err
 }
 
-func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Change, out *record.Changed) error {
+func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Change, out *record.Changed) error {
 	switch {
 	case c.Same != "":
 		out.Operation = c.Same
@@ -78,7 +85,7 @@ func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chan
 		}
 		out.Ended = ended
 	}
-	snapshot := c.Execution.Snapshot
+	snapshot := cmp.Or(c.Execution.Snapshot, c.Loads)
 	if c.Snapshot != nil {
 		snapshot = c.Snapshot.ID
 		if err := insertSnapshot(ctx, q, box, *c.Snapshot); err != nil {
@@ -106,7 +113,24 @@ func apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Chan
 			return err
 		}
 	}
-	return insertSandboxOperation(ctx, q, c.Operation, box.Project, c.Kind, box.ID, snapshot)
+	if err := insertSandboxOperation(ctx, q, c.Operation, box.Project, c.Kind, box.ID, snapshot); err != nil || len(c.Children) == 0 {
+		return err
+	}
+	return s.insertChildren(ctx, q, c.Children)
+}
+
+// insertChildren writes the sandboxes that a fork makes, after its operation.
+func (s *Store) insertChildren(ctx context.Context, q *db.Queries, children []record.NewSandbox) error {
+	all := make([]*creation, len(children))
+	for i, n := range children {
+		c, err := s.newCreation(ctx, n)
+		if err != nil {
+			return err
+		}
+		all[i] = c
+	}
+	note(ctx, children[0].Project)
+	return q.CreateSandboxes(ctx, newSandboxes(all))
 }
 
 // suspendInto is the snapshot of a change that suspends; nil of another one.

@@ -38,19 +38,27 @@ type creation struct {
 // Sandboxes of one project on one node are created one after the other, since each counts for the next. Those that come at the same time share a
 // transaction, so that not each of them waits for the commits of all before.
 func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits func(record.Room) error) (operation string, err error) {
-	c := &creation{ctx: ctx, asked: time.Now(), record: n, fits: fits, done: make(chan struct{})}
-	if c.env, err = s.sealEnv(n.Env, envContext(n.Route.Sandbox)); err != nil {
+	c, err := s.newCreation(ctx, n)
+	if err != nil {
 		return "", err
 	}
-	if c.metadata, err = json.Marshal(n.Metadata); err != nil {
-		return "", err
-	}
+	c.fits = fits
 	if err := ctx.Err(); err != nil {
 		return "", explain("create sandbox "+n.Route.Sandbox, err)
 	}
 	s.creations.ask(n.Project+"/"+n.Route.Placement.Node, c)
 	<-c.done
 	return c.operation, explain("create sandbox "+n.Route.Sandbox, c.err)
+}
+
+// newCreation is a sandbox to be created, as it's written.
+func (s *Store) newCreation(ctx context.Context, n record.NewSandbox) (c *creation, err error) {
+	c = &creation{ctx: ctx, asked: time.Now(), record: n, done: make(chan struct{})}
+	if c.env, err = s.sealEnv(n.Env, envContext(n.Route.Sandbox)); err != nil {
+		return nil, err
+	}
+	c.metadata, err = json.Marshal(n.Metadata)
+	return c, err
 }
 
 // createTogether serves creations of one project on one node. What the server refuses for one of them doesn't hit the others: each is tried alone then.
@@ -185,6 +193,10 @@ func admitAll(ctx context.Context, q *db.Queries, project, node string, all []*c
 	if err != nil {
 		return nil, err
 	}
+	snapshots, err := holdSnapshots(ctx, q, all)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range all {
 		more := quota.Of(c.record.Shape)
 		if c.err = quota.Check(limit, used, more); c.err == nil {
@@ -192,6 +204,9 @@ func admitAll(ctx context.Context, q *db.Queries, project, node string, all []*c
 		}
 		if c.err == nil && !slices.Contains(templates, c.record.Template) {
 			c.err = space.Errorf(space.CodeNotFound, "the template does not exist")
+		}
+		if n := c.record.Snapshot; c.err == nil && n != "" && !slices.Contains(snapshots, n) {
+			c.err = space.Errorf(space.CodeNotFound, "the snapshot does not exist")
 		}
 		if c.err != nil {
 			c.operation = ""
@@ -210,6 +225,20 @@ func holdTemplates(ctx context.Context, q *db.Queries, all []*creation) ([]strin
 	}
 	slices.Sort(ids)
 	return q.HoldTemplates(ctx, slices.Compact(ids))
+}
+
+// holdSnapshots holds the snapshots that sandboxes are to be loaded from, and returns those that aren't to go.
+func holdSnapshots(ctx context.Context, q *db.Queries, all []*creation) ([]string, error) {
+	var ids []string
+	for _, c := range all {
+		if c.record.Snapshot != "" {
+			ids = append(ids, c.record.Snapshot)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return q.HoldSnapshots(ctx, ids)
 }
 
 // release gives back the Idempotency-Keys of those that were refused: they've made nothing.
@@ -249,6 +278,7 @@ func newSandboxes(all []*creation) db.CreateSandboxesParams {
 		p.DiskBytes, p.Metadata = append(p.DiskBytes, int64(n.Shape.DiskBytes)), append(p.Metadata, string(c.metadata))
 		p.EnvSealed = append(p.EnvSealed, bytes.Clone(c.env))
 		p.ExpiresAt, p.OnExpiry = append(p.ExpiresAt, deadline), append(p.OnExpiry, onExpiry)
+		p.Snapshots, p.Parents, p.PartOf = append(p.Snapshots, n.Snapshot), append(p.Parents, n.Parent), append(p.PartOf, n.PartOf)
 		p.Requests, p.Traceparents = append(p.Requests, text(request)), append(p.Traceparents, text(traceparent))
 	}
 	return p

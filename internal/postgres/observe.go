@@ -15,10 +15,14 @@ import (
 // those operations. What contradicts a final state is left out.
 func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, err error) {
 	err = s.write(ctx, "record what node "+seen.Node+" reported", func(ctx context.Context, q *db.Queries) (err error) {
+		boxes, err := lockOfSnapshots(ctx, q, seen.Snapshots) // sandboxes are locked before operations
+		if err != nil {
+			return err
+		}
 		if ended, err = observeExecutions(ctx, q, seen.Executions); err != nil {
 			return err
 		}
-		some, err := observeSnapshots(ctx, q, seen.Snapshots)
+		some, err := observeSnapshots(ctx, q, seen.Snapshots, boxes)
 		if err != nil {
 			return err
 		}
@@ -269,7 +273,7 @@ func (o *observation) finish(ctx context.Context) (ended []string, err error) {
 		}
 	}
 	if len(o.endings.Ids) > 0 {
-		if ended, err = o.q.EndOperations(ctx, o.endings); err != nil {
+		if ended, err = endOperations(ctx, o.q, o.endings); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/space-platform/space/internal/control/operations"
@@ -12,17 +11,13 @@ import (
 )
 
 // observeSnapshots writes what was seen of snapshots, and ends the operations that waited for it. A sandbox that couldn't be suspended is wanted as it is.
-func observeSnapshots(ctx context.Context, q *db.Queries, seen []record.SnapshotSeen) (ended []string, err error) {
+func observeSnapshots(ctx context.Context, q *db.Queries, seen []record.SnapshotSeen, boxes []db.LockSandboxesOfSnapshotsRow) (ended []string, err error) {
 	if len(seen) == 0 {
 		return nil, nil
 	}
 	states := map[string]record.SnapshotStatus{}
 	for _, s := range seen {
 		states[s.ID] = s.Status
-	}
-	boxes, err := q.LockSandboxesOfSnapshots(ctx, slices.Sorted(maps.Keys(states)))
-	if err != nil {
-		return nil, err
 	}
 	written, err := writeSnapshots(ctx, q, seen)
 	if err != nil {
@@ -51,6 +46,18 @@ func observeSnapshots(ctx context.Context, q *db.Queries, seen []record.Snapshot
 		return nil, nil
 	}
 	return followSnapshots(ctx, q, news, of, boxes)
+}
+
+// lockOfSnapshots locks the sandboxes that snapshots are of.
+func lockOfSnapshots(ctx context.Context, q *db.Queries, seen []record.SnapshotSeen) ([]db.LockSandboxesOfSnapshotsRow, error) {
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	var ids []string
+	for _, s := range seen {
+		ids = append(ids, s.ID)
+	}
+	return q.LockSandboxesOfSnapshots(ctx, ids)
 }
 
 // beforeAll stands for a time that isn't known.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
@@ -69,9 +70,38 @@ func runningOperation(ctx context.Context, q *db.Queries, sandbox string) (*reco
 // endSandboxOperation ends the operation that runs, if one does: failed if there is an error, else succeeded. It returns its id.
 func endSandboxOperation(ctx context.Context, q *db.Queries, sandbox string, failed *space.Error) ([]string, error) {
 	code, message := failureColumns(failed)
-	return q.EndSandboxOperation(ctx, db.EndSandboxOperationParams{
+	rows, err := q.EndSandboxOperation(ctx, db.EndSandboxOperationParams{
 		Sandbox: sandbox, Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
 	})
+	if err != nil {
+		return nil, err
+	}
+	var ended, forks []string
+	for _, r := range rows {
+		ended, forks = append(ended, r.ID), appendForks(forks, r.PartOf)
+	}
+	return endForks(ctx, q, ended, forks)
+}
+
+// appendForks adds the fork that an ended operation is part of.
+func appendForks(forks []string, partOf *string) []string {
+	if partOf == nil || slices.Contains(forks, *partOf) {
+		return forks
+	}
+	return append(forks, *partOf)
+}
+
+// endForks ends those of the forks of which no child is being made any more, and returns them with what has ended before.
+func endForks(ctx context.Context, q *db.Queries, ended, forks []string) ([]string, error) {
+	if len(forks) == 0 {
+		return ended, nil
+	}
+	held, err := q.LockForks(ctx, forks)
+	if err != nil || len(held) == 0 {
+		return ended, err
+	}
+	over, err := q.EndForks(ctx, held) // a statement of its own: it sees what was committed before the lock was had
+	return append(ended, over...), err
 }
 
 func endTemplateOperation(ctx context.Context, q *db.Queries, template string, failed *space.Error) ([]string, error) {
@@ -86,4 +116,17 @@ func endStatus(failed *space.Error) record.OperationStatus {
 		return record.OperationFailed
 	}
 	return record.OperationSucceeded
+}
+
+// endOperations ends operations, and the forks that end with them. It returns their ids.
+func endOperations(ctx context.Context, q *db.Queries, p db.EndOperationsParams) ([]string, error) {
+	rows, err := q.EndOperations(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var ended, forks []string
+	for _, r := range rows {
+		ended, forks = append(ended, r.ID), appendForks(forks, r.PartOf)
+	}
+	return endForks(ctx, q, ended, forks)
 }

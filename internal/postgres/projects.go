@@ -155,7 +155,7 @@ func rename(ctx context.Context, q *db.Queries, org, id string, name *string) er
 	return q.RenameProject(ctx, db.RenameProjectParams{ID: id, Name: *name})
 }
 
-// DeleteProject deletes a project without sandboxes, with its templates, and revokes its keys. Conflict if it has sandboxes that weren't told to go, or
+// DeleteProject deletes a project without sandboxes, with its templates and snapshots, and revokes its keys. Conflict if it has sandboxes that weren't told to go, or
 // if sandboxes or builds of other projects use its templates.
 func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 	return s.writeOrg(ctx, "delete project "+id, org, func(ctx context.Context, q *db.Queries) error {
@@ -176,8 +176,11 @@ func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
 		if err != nil {
 			return err
 		}
-		if by := usedBy(foreign.Sandboxes, 0, foreign.Builds); by != "" {
+		if by := usedBy(foreign.Sandboxes, foreign.Snapshots, foreign.Builds); by != "" {
 			return space.Errorf(space.CodeConflict, "its templates are used by %s of other projects: delete those first", by)
+		}
+		if err := q.DeleteProjectSnapshots(ctx, id); err != nil {
+			return err
 		}
 		if err := deleteTemplatesOf(ctx, q, id); err != nil {
 			return err

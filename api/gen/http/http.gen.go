@@ -383,6 +383,90 @@ func (e SessionState) Valid() bool {
 	}
 }
 
+// Defines values for SnapshotKind.
+const (
+	SnapshotKindDisk SnapshotKind = "disk"
+	SnapshotKindFull SnapshotKind = "full"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotKind enum.
+func (e SnapshotKind) Valid() bool {
+	switch e {
+	case SnapshotKindDisk:
+		return true
+	case SnapshotKindFull:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SnapshotPurpose.
+const (
+	SnapshotPurposeAsked   SnapshotPurpose = "asked"
+	SnapshotPurposeFork    SnapshotPurpose = "fork"
+	SnapshotPurposeRolling SnapshotPurpose = "rolling"
+	SnapshotPurposeSuspend SnapshotPurpose = "suspend"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotPurpose enum.
+func (e SnapshotPurpose) Valid() bool {
+	switch e {
+	case SnapshotPurposeAsked:
+		return true
+	case SnapshotPurposeFork:
+		return true
+	case SnapshotPurposeRolling:
+		return true
+	case SnapshotPurposeSuspend:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SnapshotState.
+const (
+	SnapshotStateFailed SnapshotState = "failed"
+	SnapshotStateLost   SnapshotState = "lost"
+	SnapshotStateMaking SnapshotState = "making"
+	SnapshotStateReady  SnapshotState = "ready"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotState enum.
+func (e SnapshotState) Valid() bool {
+	switch e {
+	case SnapshotStateFailed:
+		return true
+	case SnapshotStateLost:
+		return true
+	case SnapshotStateMaking:
+		return true
+	case SnapshotStateReady:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SnapshotCreateKind.
+const (
+	SnapshotCreateKindDisk SnapshotCreateKind = "disk"
+	SnapshotCreateKindFull SnapshotCreateKind = "full"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotCreateKind enum.
+func (e SnapshotCreateKind) Valid() bool {
+	switch e {
+	case SnapshotCreateKindDisk:
+		return true
+	case SnapshotCreateKindFull:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TemplateState.
 const (
 	TemplateStateBuilding TemplateState = "building"
@@ -886,6 +970,9 @@ type Node struct {
 
 // Operation defines model for Operation.
 type Operation struct {
+	// Children Of a fork: `sbx_…` of each sandbox that it makes.
+	Children *[]string `json:"children,omitempty"`
+
 	// CreatedAt When it was accepted.
 	CreatedAt time.Time `json:"created_at"`
 
@@ -901,6 +988,9 @@ type Operation struct {
 	// Kind What is being done.
 	Kind    OperationKind `json:"kind"`
 	Sandbox *Sandbox      `json:"sandbox,omitempty"`
+
+	// Snapshot A moment of a sandbox.
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
 
 	// Status `failed` has an `error`.
 	Status   OperationStatus `json:"status"`
@@ -1124,11 +1214,26 @@ type SandboxCreate struct {
 	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
 	Metadata *Metadata `json:"metadata,omitempty"`
 
-	// Template A template's id, name, alias or NAME:TAG.
-	Template string `json:"template"`
+	// Snapshot A snapshot's id or name. The sandbox goes on as it was in that, with its size.
+	Snapshot string `json:"snapshot,omitempty"`
 
-	// Vcpus The template's if absent.
+	// Template A template's id, name, alias or NAME:TAG. Exactly one of `template` and `snapshot` is given.
+	Template string `json:"template,omitempty"`
+
+	// Vcpus The template's if absent; not with a snapshot, as are the next two.
 	Vcpus *int `json:"vcpus,omitempty"`
+}
+
+// SandboxFork defines model for SandboxFork.
+type SandboxFork struct {
+	// Count How many sandboxes are made.
+	Count *int `json:"count,omitempty"`
+
+	// Lifetime Of each of them; what the sandbox has if absent.
+	Lifetime *Lifetime `json:"lifetime,omitempty"`
+
+	// Metadata Of each of them; what the sandbox has if absent.
+	Metadata *Metadata `json:"metadata,omitempty"`
 }
 
 // SandboxPage defines model for SandboxPage.
@@ -1304,6 +1409,102 @@ type SessionPage struct {
 type SessionSignal struct {
 	// Signal A signal's name on Linux, for example SIGINT.
 	Signal string `json:"signal"`
+}
+
+// Snapshot A moment of a sandbox.
+type Snapshot struct {
+	// Cpu The kind of processor.
+	Cpu *string `json:"cpu,omitempty"`
+
+	// CreatedAt When it was accepted.
+	CreatedAt time.Time `json:"created_at"`
+
+	// Digest Of its manifest.
+	Digest *string `json:"digest,omitempty"`
+
+	// DiskMb MiB.
+	DiskMb int `json:"disk_mb"`
+
+	// Driver That a full one can be loaded by, as are the next two.
+	Driver *string `json:"driver,omitempty"`
+
+	// DriverVersion Of the driver's machine monitor.
+	DriverVersion *string `json:"driver_version,omitempty"`
+
+	// Error RFC 9457.
+	Error *Problem `json:"error,omitempty"`
+
+	// Execution `exe_…`, that it's of.
+	Execution string `json:"execution"`
+
+	// Id `snp_…`.
+	Id string `json:"id"`
+
+	// Kind What it holds.
+	Kind SnapshotKind `json:"kind"`
+
+	// MemoryMb MiB.
+	MemoryMb int `json:"memory_mb"`
+
+	// Name Absent: it goes with its sandbox.
+	Name *string `json:"name,omitempty"`
+
+	// Parent `snp_…`, from which its sandbox was loaded, if it was.
+	Parent *string `json:"parent,omitempty"`
+
+	// PauseMs For how long the sandbox stood still for it.
+	PauseMs *float32 `json:"pause_ms,omitempty"`
+
+	// Purpose What it was made for.
+	Purpose SnapshotPurpose `json:"purpose"`
+
+	// Sandbox `sbx_…`, that it's of; it may be deleted by now.
+	Sandbox string `json:"sandbox"`
+
+	// SizeBytes What deleting it would free; what it shares with others doesn't count.
+	SizeBytes *int64 `json:"size_bytes,omitempty"`
+
+	// State `ready` is durable. One that failed or is lost has an `error`.
+	State SnapshotState `json:"state"`
+
+	// TakenAt When the sandbox stood still for it.
+	TakenAt *time.Time `json:"taken_at,omitempty"`
+
+	// Template The name of the sandbox's template.
+	Template string `json:"template"`
+
+	// Vcpus Of a machine that is loaded from it.
+	Vcpus int `json:"vcpus"`
+}
+
+// SnapshotKind What it holds.
+type SnapshotKind string
+
+// SnapshotPurpose What it was made for.
+type SnapshotPurpose string
+
+// SnapshotState `ready` is durable. One that failed or is lost has an `error`.
+type SnapshotState string
+
+// SnapshotCreate defines model for SnapshotCreate.
+type SnapshotCreate struct {
+	// Kind `disk` is the file system alone, `full` also memory and devices.
+	Kind *SnapshotCreateKind `json:"kind,omitempty"`
+
+	// Name With one it stays when the sandbox is deleted; unique in the project.
+	Name *string `json:"name,omitempty"`
+}
+
+// SnapshotCreateKind `disk` is the file system alone, `full` also memory and devices.
+type SnapshotCreateKind string
+
+// SnapshotPage defines model for SnapshotPage.
+type SnapshotPage struct {
+	// Items At most `limit` of them.
+	Items []Snapshot `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
 // StdinReceived defines model for StdinReceived.
@@ -1703,6 +1904,15 @@ type CreateFileURLParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ForkSandboxParams defines parameters for ForkSandbox.
+type ForkSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // PauseSandboxParams defines parameters for PauseSandbox.
 type PauseSandboxParams struct {
 	// Wait How long to hold the answer, for example `30s`; at most `300s`.
@@ -1724,6 +1934,18 @@ type ResumeSandboxParams struct {
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
+// RollbackSandboxParams defines parameters for RollbackSandbox.
+type RollbackSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Snapshot An id or a name of a snapshot of this sandbox; its recovery point if absent.
+	Snapshot *string `form:"snapshot,omitempty" json:"snapshot,omitempty"`
+
+	// Cold Boot from the snapshot's disk, and leave its memory.
+	Cold *bool `form:"cold,omitempty" json:"cold,omitempty"`
+}
+
 // ListSessionsParams defines parameters for ListSessions.
 type ListSessionsParams struct {
 	// Cursor The `next_cursor` of the page before.
@@ -1741,6 +1963,24 @@ type CreateSessionParams struct {
 
 // CreateAttachmentParams defines parameters for CreateAttachment.
 type CreateAttachmentParams struct {
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListSandboxSnapshotsParams defines parameters for ListSandboxSnapshots.
+type ListSandboxSnapshotsParams struct {
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// CreateSnapshotParams defines parameters for CreateSnapshot.
+type CreateSnapshotParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+
 	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1770,6 +2010,21 @@ type SuspendSandboxParams struct {
 type CreateSandboxTokenParams struct {
 	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// WakeSandboxParams defines parameters for WakeSandbox.
+type WakeSandboxParams struct {
+	// Wait How long to hold the answer, for example `30s`; at most `300s`.
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// ListSnapshotsParams defines parameters for ListSnapshots.
+type ListSnapshotsParams struct {
+	// Cursor The `next_cursor` of the page before.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit How many items a page has at most.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListTemplatesParams defines parameters for ListTemplates.
@@ -1850,8 +2105,14 @@ type UpdateSandboxJSONRequestBody = SandboxUpdate
 // CreateFileURLJSONRequestBody defines body for CreateFileURL for application/json ContentType.
 type CreateFileURLJSONRequestBody = FileURLCreate
 
+// ForkSandboxJSONRequestBody defines body for ForkSandbox for application/json ContentType.
+type ForkSandboxJSONRequestBody = SandboxFork
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = SessionCreate
+
+// CreateSnapshotJSONRequestBody defines body for CreateSnapshot for application/json ContentType.
+type CreateSnapshotJSONRequestBody = SnapshotCreate
 
 // CreateSandboxTokenJSONRequestBody defines body for CreateSandboxToken for application/json ContentType.
 type CreateSandboxTokenJSONRequestBody = SandboxTokenCreate
@@ -2071,7 +2332,7 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/sandboxes (the `ListSandboxes` operationId).
 	ListSandboxes(ctx context.Context, params *ListSandboxesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSandboxWithBody Create a sandbox from a template
+	// CreateSandboxWithBody Create a sandbox from a template or a snapshot
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -2082,7 +2343,7 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/sandboxes (the `CreateSandbox` operationId).
 	CreateSandboxWithBody(ctx context.Context, params *CreateSandboxParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSandbox Create a sandbox from a template
+	// CreateSandbox Create a sandbox from a template or a snapshot
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -2144,6 +2405,26 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
 	CreateFileURL(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ForkSandboxWithBody Make sandboxes of this one as it is, with memory, processes and files
+	//
+	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+	ForkSandboxWithBody(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ForkSandbox Make sandboxes of this one as it is, with memory, processes and files
+	//
+	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+	ForkSandbox(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, body ForkSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	//
 	// They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
@@ -2170,6 +2451,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
 	ResumeSandbox(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RollbackSandbox Have a sandbox go on from one of its snapshots
+	//
+	// What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
+	// sandbox comes back this way.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/rollback (the `RollbackSandbox` operationId).
+	RollbackSandbox(ctx context.Context, sandbox SandboxId, params *RollbackSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSessions List a sandbox's sessions, newest first
 	//
@@ -2203,6 +2492,29 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
 	CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSandboxSnapshots List a sandbox's snapshots, newest first
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/snapshots (the `ListSandboxSnapshots` operationId).
+	ListSandboxSnapshots(ctx context.Context, sandbox SandboxId, params *ListSandboxSnapshotsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSnapshotWithBody Take a snapshot of a sandbox, which goes on
+	//
+	// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+	CreateSnapshotWithBody(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSnapshot Take a snapshot of a sandbox, which goes on
+	//
+	// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+	CreateSnapshot(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, body CreateSnapshotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StartSandbox Start a stopped or lost sandbox from its disk
 	//
@@ -2250,6 +2562,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
 	RevokeSandboxToken(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// WakeSandbox Start, resume or restore a sandbox, whichever it needs
+	//
+	// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/wake (the `WakeSandbox` operationId).
+	WakeSandbox(ctx context.Context, sandbox SandboxId, params *WakeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListSnapshots List the project's snapshots, newest first
+	//
+	// Corresponds with GET /v1/snapshots (the `ListSnapshots` operationId).
+	ListSnapshots(ctx context.Context, params *ListSnapshotsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSnapshot Delete a snapshot
+	//
+	// What was made of it stays. Refused while a sandbox is suspended into it, or is being made of it.
+	//
+	// Corresponds with DELETE /v1/snapshots/{snapshot} (the `DeleteSnapshot` operationId).
+	DeleteSnapshot(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSnapshot Get a snapshot
+	//
+	// Corresponds with GET /v1/snapshots/{snapshot} (the `GetSnapshot` operationId).
+	GetSnapshot(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTemplates List templates, newest first
 	//
@@ -2714,7 +3050,7 @@ func (c *Client) ListSandboxes(ctx context.Context, params *ListSandboxesParams,
 	return c.Client.Do(req)
 }
 
-// CreateSandboxWithBody Create a sandbox from a template
+// CreateSandboxWithBody Create a sandbox from a template or a snapshot
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 // boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -2735,7 +3071,7 @@ func (c *Client) CreateSandboxWithBody(ctx context.Context, params *CreateSandbo
 	return c.Client.Do(req)
 }
 
-// CreateSandbox Create a sandbox from a template
+// CreateSandbox Create a sandbox from a template or a snapshot
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 // boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -2877,6 +3213,46 @@ func (c *Client) CreateFileURL(ctx context.Context, sandbox SandboxId, params *C
 	return c.Client.Do(req)
 }
 
+// ForkSandboxWithBody Make sandboxes of this one as it is, with memory, processes and files
+//
+// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+func (c *Client) ForkSandboxWithBody(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewForkSandboxRequestWithBody(c.Server, sandbox, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ForkSandbox Make sandboxes of this one as it is, with memory, processes and files
+//
+// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+func (c *Client) ForkSandbox(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, body ForkSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewForkSandboxRequest(c.Server, sandbox, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 //
 // They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
@@ -2934,6 +3310,24 @@ func (c *Client) RestoreSandbox(ctx context.Context, sandbox SandboxId, params *
 // Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
 func (c *Client) ResumeSandbox(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RollbackSandbox Have a sandbox go on from one of its snapshots
+//
+// What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
+// sandbox comes back this way.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/rollback (the `RollbackSandbox` operationId).
+func (c *Client) RollbackSandbox(ctx context.Context, sandbox SandboxId, params *RollbackSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRollbackSandboxRequest(c.Server, sandbox, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3017,6 +3411,59 @@ func (c *Client) GetSession(ctx context.Context, sandbox SandboxId, session Sess
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
 func (c *Client) CreateAttachment(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateAttachmentRequest(c.Server, sandbox, session, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSandboxSnapshots List a sandbox's snapshots, newest first
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/snapshots (the `ListSandboxSnapshots` operationId).
+func (c *Client) ListSandboxSnapshots(ctx context.Context, sandbox SandboxId, params *ListSandboxSnapshotsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSandboxSnapshotsRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSnapshotWithBody Take a snapshot of a sandbox, which goes on
+//
+// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+func (c *Client) CreateSnapshotWithBody(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSnapshotRequestWithBody(c.Server, sandbox, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSnapshot Take a snapshot of a sandbox, which goes on
+//
+// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+func (c *Client) CreateSnapshot(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, body CreateSnapshotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSnapshotRequest(c.Server, sandbox, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3134,6 +3581,70 @@ func (c *Client) CreateSandboxToken(ctx context.Context, sandbox SandboxId, para
 // Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
 func (c *Client) RevokeSandboxToken(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeSandboxTokenRequest(c.Server, sandbox, token)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// WakeSandbox Start, resume or restore a sandbox, whichever it needs
+//
+// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/wake (the `WakeSandbox` operationId).
+func (c *Client) WakeSandbox(ctx context.Context, sandbox SandboxId, params *WakeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewWakeSandboxRequest(c.Server, sandbox, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListSnapshots List the project's snapshots, newest first
+//
+// Corresponds with GET /v1/snapshots (the `ListSnapshots` operationId).
+func (c *Client) ListSnapshots(ctx context.Context, params *ListSnapshotsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSnapshotsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSnapshot Delete a snapshot
+//
+// What was made of it stays. Refused while a sandbox is suspended into it, or is being made of it.
+//
+// Corresponds with DELETE /v1/snapshots/{snapshot} (the `DeleteSnapshot` operationId).
+func (c *Client) DeleteSnapshot(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSnapshotRequest(c.Server, snapshot)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSnapshot Get a snapshot
+//
+// Corresponds with GET /v1/snapshots/{snapshot} (the `GetSnapshot` operationId).
+func (c *Client) GetSnapshot(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSnapshotRequest(c.Server, snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -4562,6 +5073,95 @@ func NewCreateFileURLRequestWithBody(server string, sandbox SandboxId, params *C
 	return req, nil
 }
 
+// NewForkSandboxRequest calls the generic ForkSandbox builder with application/json body
+func NewForkSandboxRequest(server string, sandbox SandboxId, params *ForkSandboxParams, body ForkSandboxJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewForkSandboxRequestWithBody(server, sandbox, params, "application/json", bodyReader)
+}
+
+// NewForkSandboxRequestWithBody constructs an http.Request for the ForkSandbox method, with any body, and a specified content type
+func NewForkSandboxRequestWithBody(server string, sandbox SandboxId, params *ForkSandboxParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/fork", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetSandboxMetricsRequest constructs an http.Request for the GetSandboxMetrics method
 func NewGetSandboxMetricsRequest(server string, sandbox SandboxId) (*http.Request, error) {
 	var err error
@@ -4768,6 +5368,91 @@ func NewResumeSandboxRequest(server string, sandbox SandboxId, params *ResumeSan
 		if params.Wait != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRollbackSandboxRequest constructs an http.Request for the RollbackSandbox method
+func NewRollbackSandboxRequest(server string, sandbox SandboxId, params *RollbackSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/rollback", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Snapshot != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "snapshot", *params.Snapshot, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cold != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cold", *params.Cold, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -5004,6 +5689,168 @@ func NewCreateAttachmentRequest(server string, sandbox SandboxId, session Sessio
 	if err != nil {
 		return nil, err
 	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSandboxSnapshotsRequest constructs an http.Request for the ListSandboxSnapshots method
+func NewListSandboxSnapshotsRequest(server string, sandbox SandboxId, params *ListSandboxSnapshotsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/snapshots", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSnapshotRequest calls the generic CreateSnapshot builder with application/json body
+func NewCreateSnapshotRequest(server string, sandbox SandboxId, params *CreateSnapshotParams, body CreateSnapshotJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSnapshotRequestWithBody(server, sandbox, params, "application/json", bodyReader)
+}
+
+// NewCreateSnapshotRequestWithBody constructs an http.Request for the CreateSnapshot method, with any body, and a specified content type
+func NewCreateSnapshotRequestWithBody(server string, sandbox SandboxId, params *CreateSnapshotParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/snapshots", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	if params != nil {
 
@@ -5348,6 +6195,201 @@ func NewRevokeSandboxTokenRequest(server string, sandbox SandboxId, token string
 	}
 
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewWakeSandboxRequest constructs an http.Request for the WakeSandbox method
+func NewWakeSandboxRequest(server string, sandbox SandboxId, params *WakeSandboxParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "sandbox", sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sandboxes/%s/wake", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListSnapshotsRequest constructs an http.Request for the ListSnapshots method
+func NewListSnapshotsRequest(server string, params *ListSnapshotsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/snapshots")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteSnapshotRequest constructs an http.Request for the DeleteSnapshot method
+func NewDeleteSnapshotRequest(server string, snapshot string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "snapshot", snapshot, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/snapshots/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSnapshotRequest constructs an http.Request for the GetSnapshot method
+func NewGetSnapshotRequest(server string, snapshot string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "snapshot", snapshot, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/snapshots/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -6379,7 +7421,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sandboxes (the `ListSandboxes` operationId).
 	ListSandboxesWithResponse(ctx context.Context, params *ListSandboxesParams, reqEditors ...RequestEditorFn) (*ListSandboxesResponse, error)
 
-	// CreateSandboxWithBodyWithResponse Create a sandbox from a template
+	// CreateSandboxWithBodyWithResponse Create a sandbox from a template or a snapshot
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -6390,7 +7432,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/sandboxes (the `CreateSandbox` operationId).
 	CreateSandboxWithBodyWithResponse(ctx context.Context, params *CreateSandboxParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSandboxResponse, error)
 
-	// CreateSandboxWithResponse Create a sandbox from a template
+	// CreateSandboxWithResponse Create a sandbox from a template or a snapshot
 	//
 	// Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 	// boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -6458,6 +7500,26 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/sandboxes/{sandbox}/file-urls (the `CreateFileURL` operationId).
 	CreateFileURLWithResponse(ctx context.Context, sandbox SandboxId, params *CreateFileURLParams, body CreateFileURLJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateFileURLResponse, error)
 
+	// ForkSandboxWithBodyWithResponse Make sandboxes of this one as it is, with memory, processes and files
+	//
+	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+	ForkSandboxWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ForkSandboxResponse, error)
+
+	// ForkSandboxWithResponse Make sandboxes of this one as it is, with memory, processes and files
+	//
+	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+	ForkSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, body ForkSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*ForkSandboxResponse, error)
+
 	// GetSandboxMetricsWithResponse The newest figures of a sandbox, measured from the host and in the guest
 	//
 	// They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
@@ -6492,6 +7554,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/resume (the `ResumeSandbox` operationId).
 	ResumeSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *ResumeSandboxParams, reqEditors ...RequestEditorFn) (*ResumeSandboxResponse, error)
+
+	// RollbackSandboxWithResponse Have a sandbox go on from one of its snapshots
+	//
+	// What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
+	// sandbox comes back this way.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/rollback (the `RollbackSandbox` operationId).
+	RollbackSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *RollbackSandboxParams, reqEditors ...RequestEditorFn) (*RollbackSandboxResponse, error)
 
 	// ListSessionsWithResponse List a sandbox's sessions, newest first
 	//
@@ -6531,6 +7603,31 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments (the `CreateAttachment` operationId).
 	CreateAttachmentWithResponse(ctx context.Context, sandbox SandboxId, session SessionId, params *CreateAttachmentParams, reqEditors ...RequestEditorFn) (*CreateAttachmentResponse, error)
+
+	// ListSandboxSnapshotsWithResponse List a sandbox's snapshots, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sandboxes/{sandbox}/snapshots (the `ListSandboxSnapshots` operationId).
+	ListSandboxSnapshotsWithResponse(ctx context.Context, sandbox SandboxId, params *ListSandboxSnapshotsParams, reqEditors ...RequestEditorFn) (*ListSandboxSnapshotsResponse, error)
+
+	// CreateSnapshotWithBodyWithResponse Take a snapshot of a sandbox, which goes on
+	//
+	// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+	CreateSnapshotWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSnapshotResponse, error)
+
+	// CreateSnapshotWithResponse Take a snapshot of a sandbox, which goes on
+	//
+	// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+	CreateSnapshotWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, body CreateSnapshotJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSnapshotResponse, error)
 
 	// StartSandboxWithResponse Start a stopped or lost sandbox from its disk
 	//
@@ -6588,6 +7685,38 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /v1/sandboxes/{sandbox}/tokens/{token} (the `RevokeSandboxToken` operationId).
 	RevokeSandboxTokenWithResponse(ctx context.Context, sandbox SandboxId, token string, reqEditors ...RequestEditorFn) (*RevokeSandboxTokenResponse, error)
+
+	// WakeSandboxWithResponse Start, resume or restore a sandbox, whichever it needs
+	//
+	// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sandboxes/{sandbox}/wake (the `WakeSandbox` operationId).
+	WakeSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *WakeSandboxParams, reqEditors ...RequestEditorFn) (*WakeSandboxResponse, error)
+
+	// ListSnapshotsWithResponse List the project's snapshots, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/snapshots (the `ListSnapshots` operationId).
+	ListSnapshotsWithResponse(ctx context.Context, params *ListSnapshotsParams, reqEditors ...RequestEditorFn) (*ListSnapshotsResponse, error)
+
+	// DeleteSnapshotWithResponse Delete a snapshot
+	//
+	// What was made of it stays. Refused while a sandbox is suspended into it, or is being made of it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/snapshots/{snapshot} (the `DeleteSnapshot` operationId).
+	DeleteSnapshotWithResponse(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*DeleteSnapshotResponse, error)
+
+	// GetSnapshotWithResponse Get a snapshot
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/snapshots/{snapshot} (the `GetSnapshot` operationId).
+	GetSnapshotWithResponse(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*GetSnapshotResponse, error)
 
 	// ListTemplatesWithResponse List templates, newest first
 	//
@@ -7806,6 +8935,61 @@ func (r CreateFileURLResponse) ContentType() string {
 	return ""
 }
 
+type ForkSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r ForkSandboxResponse) GetJSON201() *Operation {
+	return r.JSON201
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ForkSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ForkSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ForkSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ForkSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ForkSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ForkSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetSandboxMetricsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8019,6 +9203,61 @@ func (r ResumeSandboxResponse) ContentType() string {
 	return ""
 }
 
+type RollbackSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RollbackSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RollbackSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RollbackSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RollbackSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RollbackSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RollbackSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RollbackSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListSessionsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8205,6 +9444,109 @@ func (r CreateAttachmentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CreateAttachmentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSandboxSnapshotsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SnapshotPage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSandboxSnapshotsResponse) GetJSON200() *SnapshotPage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSandboxSnapshotsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSandboxSnapshotsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSandboxSnapshotsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSandboxSnapshotsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSandboxSnapshotsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSnapshotResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSnapshotResponse) GetJSON201() *Operation {
+	return r.JSON201
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CreateSnapshotResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateSnapshotResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSnapshotResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSnapshotResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSnapshotResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSnapshotResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8507,6 +9849,198 @@ func (r RevokeSandboxTokenResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RevokeSandboxTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type WakeSandboxResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Operation
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r WakeSandboxResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r WakeSandboxResponse) GetJSON202() *Operation {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r WakeSandboxResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r WakeSandboxResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r WakeSandboxResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r WakeSandboxResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r WakeSandboxResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListSnapshotsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SnapshotPage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListSnapshotsResponse) GetJSON200() *SnapshotPage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListSnapshotsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListSnapshotsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSnapshotsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSnapshotsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListSnapshotsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteSnapshotResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSnapshotResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSnapshotResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSnapshotResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSnapshotResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSnapshotResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSnapshotResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Snapshot
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSnapshotResponse) GetJSON200() *Snapshot {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSnapshotResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSnapshotResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSnapshotResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSnapshotResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSnapshotResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9522,7 +11056,7 @@ func (c *ClientWithResponses) ListSandboxesWithResponse(ctx context.Context, par
 	return ParseListSandboxesResponse(rsp)
 }
 
-// CreateSandboxWithBodyWithResponse Create a sandbox from a template
+// CreateSandboxWithBodyWithResponse Create a sandbox from a template or a snapshot
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 // boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -9539,7 +11073,7 @@ func (c *ClientWithResponses) CreateSandboxWithBodyWithResponse(ctx context.Cont
 	return ParseCreateSandboxResponse(rsp)
 }
 
-// CreateSandboxWithResponse Create a sandbox from a template
+// CreateSandboxWithResponse Create a sandbox from a template or a snapshot
 //
 // Without a size the sandbox gets the template's, and is restored from its base snapshot. The first sandbox of another size
 // boots, and is snapshotted for the next time. A template that is being built is refused with `template_not_ready`; with `wait`
@@ -9655,6 +11189,38 @@ func (c *ClientWithResponses) CreateFileURLWithResponse(ctx context.Context, san
 	return ParseCreateFileURLResponse(rsp)
 }
 
+// ForkSandboxWithBodyWithResponse Make sandboxes of this one as it is, with memory, processes and files
+//
+// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+func (c *ClientWithResponses) ForkSandboxWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ForkSandboxResponse, error) {
+	rsp, err := c.ForkSandboxWithBody(ctx, sandbox, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseForkSandboxResponse(rsp)
+}
+
+// ForkSandboxWithResponse Make sandboxes of this one as it is, with memory, processes and files
+//
+// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
+// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/fork (the `ForkSandbox` operationId).
+func (c *ClientWithResponses) ForkSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *ForkSandboxParams, body ForkSandboxJSONRequestBody, reqEditors ...RequestEditorFn) (*ForkSandboxResponse, error) {
+	rsp, err := c.ForkSandbox(ctx, sandbox, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseForkSandboxResponse(rsp)
+}
+
 // GetSandboxMetricsWithResponse The newest figures of a sandbox, measured from the host and in the guest
 //
 // They are at most a few seconds old. A sandbox that doesn't run has none; of one that has just begun there are none yet (`unavailable`).
@@ -9712,6 +11278,22 @@ func (c *ClientWithResponses) ResumeSandboxWithResponse(ctx context.Context, san
 		return nil, err
 	}
 	return ParseResumeSandboxResponse(rsp)
+}
+
+// RollbackSandboxWithResponse Have a sandbox go on from one of its snapshots
+//
+// What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
+// sandbox comes back this way.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/rollback (the `RollbackSandbox` operationId).
+func (c *ClientWithResponses) RollbackSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *RollbackSandboxParams, reqEditors ...RequestEditorFn) (*RollbackSandboxResponse, error) {
+	rsp, err := c.RollbackSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRollbackSandboxResponse(rsp)
 }
 
 // ListSessionsWithResponse List a sandbox's sessions, newest first
@@ -9781,6 +11363,49 @@ func (c *ClientWithResponses) CreateAttachmentWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseCreateAttachmentResponse(rsp)
+}
+
+// ListSandboxSnapshotsWithResponse List a sandbox's snapshots, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sandboxes/{sandbox}/snapshots (the `ListSandboxSnapshots` operationId).
+func (c *ClientWithResponses) ListSandboxSnapshotsWithResponse(ctx context.Context, sandbox SandboxId, params *ListSandboxSnapshotsParams, reqEditors ...RequestEditorFn) (*ListSandboxSnapshotsResponse, error) {
+	rsp, err := c.ListSandboxSnapshots(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSandboxSnapshotsResponse(rsp)
+}
+
+// CreateSnapshotWithBodyWithResponse Take a snapshot of a sandbox, which goes on
+//
+// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+func (c *ClientWithResponses) CreateSnapshotWithBodyWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSnapshotResponse, error) {
+	rsp, err := c.CreateSnapshotWithBody(ctx, sandbox, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSnapshotResponse(rsp)
+}
+
+// CreateSnapshotWithResponse Take a snapshot of a sandbox, which goes on
+//
+// A `full` one stands still for a moment, a `disk` one writes out its files. With a `name` it stays when the sandbox is deleted.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/snapshots (the `CreateSnapshot` operationId).
+func (c *ClientWithResponses) CreateSnapshotWithResponse(ctx context.Context, sandbox SandboxId, params *CreateSnapshotParams, body CreateSnapshotJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSnapshotResponse, error) {
+	rsp, err := c.CreateSnapshot(ctx, sandbox, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSnapshotResponse(rsp)
 }
 
 // StartSandboxWithResponse Start a stopped or lost sandbox from its disk
@@ -9880,6 +11505,62 @@ func (c *ClientWithResponses) RevokeSandboxTokenWithResponse(ctx context.Context
 		return nil, err
 	}
 	return ParseRevokeSandboxTokenResponse(rsp)
+}
+
+// WakeSandboxWithResponse Start, resume or restore a sandbox, whichever it needs
+//
+// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sandboxes/{sandbox}/wake (the `WakeSandbox` operationId).
+func (c *ClientWithResponses) WakeSandboxWithResponse(ctx context.Context, sandbox SandboxId, params *WakeSandboxParams, reqEditors ...RequestEditorFn) (*WakeSandboxResponse, error) {
+	rsp, err := c.WakeSandbox(ctx, sandbox, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseWakeSandboxResponse(rsp)
+}
+
+// ListSnapshotsWithResponse List the project's snapshots, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/snapshots (the `ListSnapshots` operationId).
+func (c *ClientWithResponses) ListSnapshotsWithResponse(ctx context.Context, params *ListSnapshotsParams, reqEditors ...RequestEditorFn) (*ListSnapshotsResponse, error) {
+	rsp, err := c.ListSnapshots(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSnapshotsResponse(rsp)
+}
+
+// DeleteSnapshotWithResponse Delete a snapshot
+//
+// What was made of it stays. Refused while a sandbox is suspended into it, or is being made of it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/snapshots/{snapshot} (the `DeleteSnapshot` operationId).
+func (c *ClientWithResponses) DeleteSnapshotWithResponse(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*DeleteSnapshotResponse, error) {
+	rsp, err := c.DeleteSnapshot(ctx, snapshot, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSnapshotResponse(rsp)
+}
+
+// GetSnapshotWithResponse Get a snapshot
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/snapshots/{snapshot} (the `GetSnapshot` operationId).
+func (c *ClientWithResponses) GetSnapshotWithResponse(ctx context.Context, snapshot string, reqEditors ...RequestEditorFn) (*GetSnapshotResponse, error) {
+	rsp, err := c.GetSnapshot(ctx, snapshot, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSnapshotResponse(rsp)
 }
 
 // ListTemplatesWithResponse List templates, newest first
@@ -10900,6 +12581,46 @@ func ParseCreateFileURLResponse(rsp *http.Response) (*CreateFileURLResponse, err
 	return response, nil
 }
 
+// ParseForkSandboxResponse parses an HTTP response from a ForkSandboxWithResponse call
+func ParseForkSandboxResponse(rsp *http.Response) (*ForkSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ForkSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetSandboxMetricsResponse parses an HTTP response from a GetSandboxMetricsWithResponse call
 func ParseGetSandboxMetricsResponse(rsp *http.Response) (*GetSandboxMetricsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11053,6 +12774,46 @@ func ParseResumeSandboxResponse(rsp *http.Response) (*ResumeSandboxResponse, err
 	return response, nil
 }
 
+// ParseRollbackSandboxResponse parses an HTTP response from a RollbackSandboxWithResponse call
+func ParseRollbackSandboxResponse(rsp *http.Response) (*RollbackSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RollbackSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListSessionsResponse parses an HTTP response from a ListSessionsWithResponse call
 func ParseListSessionsResponse(rsp *http.Response) (*ListSessionsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11172,6 +12933,79 @@ func ParseCreateAttachmentResponse(rsp *http.Response) (*CreateAttachmentRespons
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSandboxSnapshotsResponse parses an HTTP response from a ListSandboxSnapshotsWithResponse call
+func ParseListSandboxSnapshotsResponse(rsp *http.Response) (*ListSandboxSnapshotsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSandboxSnapshotsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SnapshotPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSnapshotResponse parses an HTTP response from a CreateSnapshotWithResponse call
+func ParseCreateSnapshotResponse(rsp *http.Response) (*CreateSnapshotResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSnapshotResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -11387,6 +13221,141 @@ func ParseRevokeSandboxTokenResponse(rsp *http.Response) (*RevokeSandboxTokenRes
 	switch {
 	case rsp.StatusCode == 204:
 		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseWakeSandboxResponse parses an HTTP response from a WakeSandboxWithResponse call
+func ParseWakeSandboxResponse(rsp *http.Response) (*WakeSandboxResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &WakeSandboxResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListSnapshotsResponse parses an HTTP response from a ListSnapshotsWithResponse call
+func ParseListSnapshotsResponse(rsp *http.Response) (*ListSnapshotsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSnapshotsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SnapshotPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSnapshotResponse parses an HTTP response from a DeleteSnapshotWithResponse call
+func ParseDeleteSnapshotResponse(rsp *http.Response) (*DeleteSnapshotResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSnapshotResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSnapshotResponse parses an HTTP response from a GetSnapshotWithResponse call
+func ParseGetSnapshotResponse(rsp *http.Response) (*GetSnapshotResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSnapshotResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Snapshot
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -11968,7 +13937,7 @@ type ServerInterface interface {
 	// ListSandboxes List the project's sandboxes, newest first
 	// (GET /v1/sandboxes)
 	ListSandboxes(w http.ResponseWriter, r *http.Request, params ListSandboxesParams)
-	// CreateSandbox Create a sandbox from a template
+	// CreateSandbox Create a sandbox from a template or a snapshot
 	// (POST /v1/sandboxes)
 	CreateSandbox(w http.ResponseWriter, r *http.Request, params CreateSandboxParams)
 	// DeleteSandbox Delete a sandbox, in any state
@@ -11986,6 +13955,9 @@ type ServerInterface interface {
 	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
 	// (POST /v1/sandboxes/{sandbox}/file-urls)
 	CreateFileURL(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateFileURLParams)
+	// ForkSandbox Make sandboxes of this one as it is, with memory, processes and files
+	// (POST /v1/sandboxes/{sandbox}/fork)
+	ForkSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ForkSandboxParams)
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	// (GET /v1/sandboxes/{sandbox}/metrics)
 	GetSandboxMetrics(w http.ResponseWriter, r *http.Request, sandbox SandboxId)
@@ -11998,6 +13970,9 @@ type ServerInterface interface {
 	// ResumeSandbox Have a paused sandbox run on
 	// (POST /v1/sandboxes/{sandbox}/resume)
 	ResumeSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ResumeSandboxParams)
+	// RollbackSandbox Have a sandbox go on from one of its snapshots
+	// (POST /v1/sandboxes/{sandbox}/rollback)
+	RollbackSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params RollbackSandboxParams)
 	// ListSessions List a sandbox's sessions, newest first
 	// (GET /v1/sandboxes/{sandbox}/sessions)
 	ListSessions(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSessionsParams)
@@ -12010,6 +13985,12 @@ type ServerInterface interface {
 	// CreateAttachment Issue another attachment token for a session
 	// (POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments)
 	CreateAttachment(w http.ResponseWriter, r *http.Request, sandbox SandboxId, session SessionId, params CreateAttachmentParams)
+	// ListSandboxSnapshots List a sandbox's snapshots, newest first
+	// (GET /v1/sandboxes/{sandbox}/snapshots)
+	ListSandboxSnapshots(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSandboxSnapshotsParams)
+	// CreateSnapshot Take a snapshot of a sandbox, which goes on
+	// (POST /v1/sandboxes/{sandbox}/snapshots)
+	CreateSnapshot(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateSnapshotParams)
 	// StartSandbox Start a stopped or lost sandbox from its disk
 	// (POST /v1/sandboxes/{sandbox}/start)
 	StartSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params StartSandboxParams)
@@ -12028,6 +14009,18 @@ type ServerInterface interface {
 	// RevokeSandboxToken Revoke a token; revoking it again succeeds
 	// (DELETE /v1/sandboxes/{sandbox}/tokens/{token})
 	RevokeSandboxToken(w http.ResponseWriter, r *http.Request, sandbox SandboxId, token string)
+	// WakeSandbox Start, resume or restore a sandbox, whichever it needs
+	// (POST /v1/sandboxes/{sandbox}/wake)
+	WakeSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params WakeSandboxParams)
+	// ListSnapshots List the project's snapshots, newest first
+	// (GET /v1/snapshots)
+	ListSnapshots(w http.ResponseWriter, r *http.Request, params ListSnapshotsParams)
+	// DeleteSnapshot Delete a snapshot
+	// (DELETE /v1/snapshots/{snapshot})
+	DeleteSnapshot(w http.ResponseWriter, r *http.Request, snapshot string)
+	// GetSnapshot Get a snapshot
+	// (GET /v1/snapshots/{snapshot})
+	GetSnapshot(w http.ResponseWriter, r *http.Request, snapshot string)
 	// ListTemplates List templates, newest first
 	// (GET /v1/templates)
 	ListTemplates(w http.ResponseWriter, r *http.Request, params ListTemplatesParams)
@@ -12826,6 +14819,69 @@ func (siw *ServerInterfaceWrapper) CreateFileURL(w http.ResponseWriter, r *http.
 	handler.ServeHTTP(w, r)
 }
 
+// ForkSandbox operation middleware
+func (siw *ServerInterfaceWrapper) ForkSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ForkSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ForkSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetSandboxMetrics operation middleware
 func (siw *ServerInterfaceWrapper) GetSandboxMetrics(w http.ResponseWriter, r *http.Request) {
 
@@ -12982,6 +15038,74 @@ func (siw *ServerInterfaceWrapper) ResumeSandbox(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ResumeSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RollbackSandbox operation middleware
+func (siw *ServerInterfaceWrapper) RollbackSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RollbackSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "snapshot" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "snapshot", r.URL.Query(), &params.Snapshot, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "snapshot"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "snapshot", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cold" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cold", r.URL.Query(), &params.Cold, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cold"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cold", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RollbackSandbox(w, r, sandbox, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13181,6 +15305,124 @@ func (siw *ServerInterfaceWrapper) CreateAttachment(w http.ResponseWriter, r *ht
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.CreateAttachment(w, r, sandbox, session, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSandboxSnapshots operation middleware
+func (siw *ServerInterfaceWrapper) ListSandboxSnapshots(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSandboxSnapshotsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSandboxSnapshots(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSnapshot operation middleware
+func (siw *ServerInterfaceWrapper) CreateSnapshot(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSnapshotParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSnapshot(w, r, sandbox, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -13431,6 +15673,146 @@ func (siw *ServerInterfaceWrapper) RevokeSandboxToken(w http.ResponseWriter, r *
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.RevokeSandboxToken(w, r, sandbox, token)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// WakeSandbox operation middleware
+func (siw *ServerInterfaceWrapper) WakeSandbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "sandbox" -------------
+	var sandbox SandboxId
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sandbox", r.PathValue("sandbox"), &sandbox, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sandbox", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params WakeSandboxParams
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", r.URL.Query(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "wait"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "wait", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.WakeSandbox(w, r, sandbox, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListSnapshots operation middleware
+func (siw *ServerInterfaceWrapper) ListSnapshots(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSnapshotsParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListSnapshots(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteSnapshot operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSnapshot(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "snapshot" -------------
+	var snapshot string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "snapshot", r.PathValue("snapshot"), &snapshot, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "snapshot", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSnapshot(w, r, snapshot)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSnapshot operation middleware
+func (siw *ServerInterfaceWrapper) GetSnapshot(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "snapshot" -------------
+	var snapshot string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "snapshot", r.PathValue("snapshot"), &snapshot, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "snapshot", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSnapshot(w, r, snapshot)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -14202,20 +16584,28 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/sandboxes/{sandbox}", wrapper.UpdateSandbox)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.RevokeFileURLs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/file-urls", wrapper.CreateFileURL)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/fork", wrapper.ForkSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/metrics", wrapper.GetSandboxMetrics)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/pause", wrapper.PauseSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/restore", wrapper.RestoreSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/resume", wrapper.ResumeSandbox)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/rollback", wrapper.RollbackSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.ListSessions)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions", wrapper.CreateSession)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}", wrapper.GetSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/sessions/{session}/attachments", wrapper.CreateAttachment)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/snapshots", wrapper.ListSandboxSnapshots)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/snapshots", wrapper.CreateSnapshot)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/start", wrapper.StartSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/stop", wrapper.StopSandbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/suspend", wrapper.SuspendSandbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.ListSandboxTokens)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens", wrapper.CreateSandboxToken)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/tokens/{token}", wrapper.RevokeSandboxToken)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/sandboxes/{sandbox}/wake", wrapper.WakeSandbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/snapshots", wrapper.ListSnapshots)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/snapshots/{snapshot}", wrapper.DeleteSnapshot)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/snapshots/{snapshot}", wrapper.GetSnapshot)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/templates", wrapper.ListTemplates)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/templates", wrapper.CreateTemplate)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/templates/{template}", wrapper.DeleteTemplate)
@@ -15152,6 +17542,61 @@ func (response CreateFileURLdefaultApplicationProblemPlusJSONResponse) VisitCrea
 	return err
 }
 
+type ForkSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  ForkSandboxParams
+	Body    *ForkSandboxJSONRequestBody
+}
+
+type ForkSandboxResponseObject interface {
+	VisitForkSandboxResponse(w http.ResponseWriter) error
+}
+
+type ForkSandbox201JSONResponse Operation
+
+func (response ForkSandbox201JSONResponse) VisitForkSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForkSandbox202JSONResponse Operation
+
+func (response ForkSandbox202JSONResponse) VisitForkSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForkSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ForkSandboxdefaultApplicationProblemPlusJSONResponse) VisitForkSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetSandboxMetricsRequestObject struct {
 	Sandbox SandboxId `json:"sandbox"`
 }
@@ -15353,6 +17798,60 @@ func (response ResumeSandboxdefaultApplicationProblemPlusJSONResponse) VisitResu
 	return err
 }
 
+type RollbackSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  RollbackSandboxParams
+}
+
+type RollbackSandboxResponseObject interface {
+	VisitRollbackSandboxResponse(w http.ResponseWriter) error
+}
+
+type RollbackSandbox200JSONResponse Operation
+
+func (response RollbackSandbox200JSONResponse) VisitRollbackSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollbackSandbox202JSONResponse Operation
+
+func (response RollbackSandbox202JSONResponse) VisitRollbackSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RollbackSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RollbackSandboxdefaultApplicationProblemPlusJSONResponse) VisitRollbackSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSessionsRequestObject struct {
 	Sandbox SandboxId `json:"sandbox"`
 	Params  ListSessionsParams
@@ -15504,6 +18003,101 @@ type CreateAttachmentdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateAttachmentdefaultApplicationProblemPlusJSONResponse) VisitCreateAttachmentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSandboxSnapshotsRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  ListSandboxSnapshotsParams
+}
+
+type ListSandboxSnapshotsResponseObject interface {
+	VisitListSandboxSnapshotsResponse(w http.ResponseWriter) error
+}
+
+type ListSandboxSnapshots200JSONResponse SnapshotPage
+
+func (response ListSandboxSnapshots200JSONResponse) VisitListSandboxSnapshotsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSandboxSnapshotsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSandboxSnapshotsdefaultApplicationProblemPlusJSONResponse) VisitListSandboxSnapshotsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSnapshotRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  CreateSnapshotParams
+	Body    *CreateSnapshotJSONRequestBody
+}
+
+type CreateSnapshotResponseObject interface {
+	VisitCreateSnapshotResponse(w http.ResponseWriter) error
+}
+
+type CreateSnapshot201JSONResponse Operation
+
+func (response CreateSnapshot201JSONResponse) VisitCreateSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSnapshot202JSONResponse Operation
+
+func (response CreateSnapshot202JSONResponse) VisitCreateSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateSnapshotdefaultApplicationProblemPlusJSONResponse) VisitCreateSnapshotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -15780,6 +18374,171 @@ type RevokeSandboxTokendefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RevokeSandboxTokendefaultApplicationProblemPlusJSONResponse) VisitRevokeSandboxTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WakeSandboxRequestObject struct {
+	Sandbox SandboxId `json:"sandbox"`
+	Params  WakeSandboxParams
+}
+
+type WakeSandboxResponseObject interface {
+	VisitWakeSandboxResponse(w http.ResponseWriter) error
+}
+
+type WakeSandbox200JSONResponse Operation
+
+func (response WakeSandbox200JSONResponse) VisitWakeSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WakeSandbox202JSONResponse Operation
+
+func (response WakeSandbox202JSONResponse) VisitWakeSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WakeSandboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response WakeSandboxdefaultApplicationProblemPlusJSONResponse) VisitWakeSandboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSnapshotsRequestObject struct {
+	Params ListSnapshotsParams
+}
+
+type ListSnapshotsResponseObject interface {
+	VisitListSnapshotsResponse(w http.ResponseWriter) error
+}
+
+type ListSnapshots200JSONResponse SnapshotPage
+
+func (response ListSnapshots200JSONResponse) VisitListSnapshotsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSnapshotsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSnapshotsdefaultApplicationProblemPlusJSONResponse) VisitListSnapshotsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSnapshotRequestObject struct {
+	Snapshot string `json:"snapshot"`
+}
+
+type DeleteSnapshotResponseObject interface {
+	VisitDeleteSnapshotResponse(w http.ResponseWriter) error
+}
+
+type DeleteSnapshot204Response struct {
+}
+
+func (response DeleteSnapshot204Response) VisitDeleteSnapshotResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteSnapshotdefaultApplicationProblemPlusJSONResponse) VisitDeleteSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSnapshotRequestObject struct {
+	Snapshot string `json:"snapshot"`
+}
+
+type GetSnapshotResponseObject interface {
+	VisitGetSnapshotResponse(w http.ResponseWriter) error
+}
+
+type GetSnapshot200JSONResponse Snapshot
+
+func (response GetSnapshot200JSONResponse) VisitGetSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSnapshotdefaultApplicationProblemPlusJSONResponse) VisitGetSnapshotResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16501,7 +19260,7 @@ type StrictServerInterface interface {
 	// ListSandboxes List the project's sandboxes, newest first
 	// (GET /v1/sandboxes)
 	ListSandboxes(ctx context.Context, request ListSandboxesRequestObject) (ListSandboxesResponseObject, error)
-	// CreateSandbox Create a sandbox from a template
+	// CreateSandbox Create a sandbox from a template or a snapshot
 	// (POST /v1/sandboxes)
 	CreateSandbox(ctx context.Context, request CreateSandboxRequestObject) (CreateSandboxResponseObject, error)
 	// DeleteSandbox Delete a sandbox, in any state
@@ -16519,6 +19278,9 @@ type StrictServerInterface interface {
 	// CreateFileURL Sign a URL that reads or writes one file until a time, with no other material
 	// (POST /v1/sandboxes/{sandbox}/file-urls)
 	CreateFileURL(ctx context.Context, request CreateFileURLRequestObject) (CreateFileURLResponseObject, error)
+	// ForkSandbox Make sandboxes of this one as it is, with memory, processes and files
+	// (POST /v1/sandboxes/{sandbox}/fork)
+	ForkSandbox(ctx context.Context, request ForkSandboxRequestObject) (ForkSandboxResponseObject, error)
 	// GetSandboxMetrics The newest figures of a sandbox, measured from the host and in the guest
 	// (GET /v1/sandboxes/{sandbox}/metrics)
 	GetSandboxMetrics(ctx context.Context, request GetSandboxMetricsRequestObject) (GetSandboxMetricsResponseObject, error)
@@ -16531,6 +19293,9 @@ type StrictServerInterface interface {
 	// ResumeSandbox Have a paused sandbox run on
 	// (POST /v1/sandboxes/{sandbox}/resume)
 	ResumeSandbox(ctx context.Context, request ResumeSandboxRequestObject) (ResumeSandboxResponseObject, error)
+	// RollbackSandbox Have a sandbox go on from one of its snapshots
+	// (POST /v1/sandboxes/{sandbox}/rollback)
+	RollbackSandbox(ctx context.Context, request RollbackSandboxRequestObject) (RollbackSandboxResponseObject, error)
 	// ListSessions List a sandbox's sessions, newest first
 	// (GET /v1/sandboxes/{sandbox}/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
@@ -16543,6 +19308,12 @@ type StrictServerInterface interface {
 	// CreateAttachment Issue another attachment token for a session
 	// (POST /v1/sandboxes/{sandbox}/sessions/{session}/attachments)
 	CreateAttachment(ctx context.Context, request CreateAttachmentRequestObject) (CreateAttachmentResponseObject, error)
+	// ListSandboxSnapshots List a sandbox's snapshots, newest first
+	// (GET /v1/sandboxes/{sandbox}/snapshots)
+	ListSandboxSnapshots(ctx context.Context, request ListSandboxSnapshotsRequestObject) (ListSandboxSnapshotsResponseObject, error)
+	// CreateSnapshot Take a snapshot of a sandbox, which goes on
+	// (POST /v1/sandboxes/{sandbox}/snapshots)
+	CreateSnapshot(ctx context.Context, request CreateSnapshotRequestObject) (CreateSnapshotResponseObject, error)
 	// StartSandbox Start a stopped or lost sandbox from its disk
 	// (POST /v1/sandboxes/{sandbox}/start)
 	StartSandbox(ctx context.Context, request StartSandboxRequestObject) (StartSandboxResponseObject, error)
@@ -16561,6 +19332,18 @@ type StrictServerInterface interface {
 	// RevokeSandboxToken Revoke a token; revoking it again succeeds
 	// (DELETE /v1/sandboxes/{sandbox}/tokens/{token})
 	RevokeSandboxToken(ctx context.Context, request RevokeSandboxTokenRequestObject) (RevokeSandboxTokenResponseObject, error)
+	// WakeSandbox Start, resume or restore a sandbox, whichever it needs
+	// (POST /v1/sandboxes/{sandbox}/wake)
+	WakeSandbox(ctx context.Context, request WakeSandboxRequestObject) (WakeSandboxResponseObject, error)
+	// ListSnapshots List the project's snapshots, newest first
+	// (GET /v1/snapshots)
+	ListSnapshots(ctx context.Context, request ListSnapshotsRequestObject) (ListSnapshotsResponseObject, error)
+	// DeleteSnapshot Delete a snapshot
+	// (DELETE /v1/snapshots/{snapshot})
+	DeleteSnapshot(ctx context.Context, request DeleteSnapshotRequestObject) (DeleteSnapshotResponseObject, error)
+	// GetSnapshot Get a snapshot
+	// (GET /v1/snapshots/{snapshot})
+	GetSnapshot(ctx context.Context, request GetSnapshotRequestObject) (GetSnapshotResponseObject, error)
 	// ListTemplates List templates, newest first
 	// (GET /v1/templates)
 	ListTemplates(ctx context.Context, request ListTemplatesRequestObject) (ListTemplatesResponseObject, error)
@@ -17255,6 +20038,43 @@ func (sh *strictHandler) CreateFileURL(w http.ResponseWriter, r *http.Request, s
 	}
 }
 
+// ForkSandbox operation middleware
+func (sh *strictHandler) ForkSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ForkSandboxParams) {
+	var request ForkSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	var body ForkSandboxJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ForkSandbox(ctx, request.(ForkSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ForkSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ForkSandboxResponseObject); ok {
+		if err := validResponse.VisitForkSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetSandboxMetrics operation middleware
 func (sh *strictHandler) GetSandboxMetrics(w http.ResponseWriter, r *http.Request, sandbox SandboxId) {
 	var request GetSandboxMetricsRequestObject
@@ -17355,6 +20175,33 @@ func (sh *strictHandler) ResumeSandbox(w http.ResponseWriter, r *http.Request, s
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ResumeSandboxResponseObject); ok {
 		if err := validResponse.VisitResumeSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RollbackSandbox operation middleware
+func (sh *strictHandler) RollbackSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params RollbackSandboxParams) {
+	var request RollbackSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RollbackSandbox(ctx, request.(RollbackSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RollbackSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RollbackSandboxResponseObject); ok {
+		if err := validResponse.VisitRollbackSandboxResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17471,6 +20318,70 @@ func (sh *strictHandler) CreateAttachment(w http.ResponseWriter, r *http.Request
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(CreateAttachmentResponseObject); ok {
 		if err := validResponse.VisitCreateAttachmentResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSandboxSnapshots operation middleware
+func (sh *strictHandler) ListSandboxSnapshots(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params ListSandboxSnapshotsParams) {
+	var request ListSandboxSnapshotsRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSandboxSnapshots(ctx, request.(ListSandboxSnapshotsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSandboxSnapshots")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSandboxSnapshotsResponseObject); ok {
+		if err := validResponse.VisitListSandboxSnapshotsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSnapshot operation middleware
+func (sh *strictHandler) CreateSnapshot(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params CreateSnapshotParams) {
+	var request CreateSnapshotRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	var body CreateSnapshotJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSnapshot(ctx, request.(CreateSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSnapshot")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSnapshotResponseObject); ok {
+		if err := validResponse.VisitCreateSnapshotResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -17642,6 +20553,111 @@ func (sh *strictHandler) RevokeSandboxToken(w http.ResponseWriter, r *http.Reque
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(RevokeSandboxTokenResponseObject); ok {
 		if err := validResponse.VisitRevokeSandboxTokenResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// WakeSandbox operation middleware
+func (sh *strictHandler) WakeSandbox(w http.ResponseWriter, r *http.Request, sandbox SandboxId, params WakeSandboxParams) {
+	var request WakeSandboxRequestObject
+
+	request.Sandbox = sandbox
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.WakeSandbox(ctx, request.(WakeSandboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "WakeSandbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(WakeSandboxResponseObject); ok {
+		if err := validResponse.VisitWakeSandboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListSnapshots operation middleware
+func (sh *strictHandler) ListSnapshots(w http.ResponseWriter, r *http.Request, params ListSnapshotsParams) {
+	var request ListSnapshotsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSnapshots(ctx, request.(ListSnapshotsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSnapshots")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListSnapshotsResponseObject); ok {
+		if err := validResponse.VisitListSnapshotsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteSnapshot operation middleware
+func (sh *strictHandler) DeleteSnapshot(w http.ResponseWriter, r *http.Request, snapshot string) {
+	var request DeleteSnapshotRequestObject
+
+	request.Snapshot = snapshot
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSnapshot(ctx, request.(DeleteSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSnapshot")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSnapshotResponseObject); ok {
+		if err := validResponse.VisitDeleteSnapshotResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSnapshot operation middleware
+func (sh *strictHandler) GetSnapshot(w http.ResponseWriter, r *http.Request, snapshot string) {
+	var request GetSnapshotRequestObject
+
+	request.Snapshot = snapshot
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSnapshot(ctx, request.(GetSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSnapshot")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSnapshotResponseObject); ok {
+		if err := validResponse.VisitGetSnapshotResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -35,10 +35,30 @@ func checkBody(w http.ResponseWriter, r *http.Request, rt route, within time.Dur
 	if err := strictjson.Decode(b, into); err != nil {
 		return err
 	}
+	if err := checkFilled(b, rt.filled); err != nil {
+		return err
+	}
 	if b, err = json.Marshal(into); err != nil { // in the one way that the generated code reads: for example 3 for 3.0
 		return space.Errorf(space.CodeInvalid, "the body can't be read: %w", err)
 	}
 	r.Body = io.NopCloser(bytes.NewReader(b))
+	return nil
+}
+
+// checkFilled refuses texts that are given empty, which the decoded body doesn't tell from those that aren't given.
+func checkFilled(b []byte, fields []string) error {
+	if len(fields) == 0 {
+		return nil
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(b, &given); err != nil {
+		return space.Errorf(space.CodeInvalid, "the body can't be read: %w", err)
+	}
+	for _, name := range fields {
+		if string(given[name]) == `""` {
+			return space.FieldErrorf(name, "is empty")
+		}
+	}
 	return nil
 }
 

@@ -26,7 +26,8 @@ func (r *rig) belong(t *testing.T) belongings {
 		"sandbox": box.Id, "session": r.session(t, box.Id).Session.Id, "template": "mini", "tag": "stable", "alias": "small",
 		"operation": decode[gen.Operation](t, r.do(t, "POST", "/v1/templates", `{"recipe":"mini"}`)).Id,
 		"project":   project.Id, "user": user.Id, "key": me.Key.Id, "token": r.token(t, box.Id).Token.Id,
-		"upload": decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201)).Id,
+		"upload":   decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201)).Id,
+		"snapshot": operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", nil), 201, "succeeded").Snapshot.Id,
 	}
 }
 
@@ -36,6 +37,7 @@ func nobodys() belongings {
 		"sandbox": space.NewID(space.PrefixSandbox), "session": space.NewID(space.PrefixSession), "template": "nothing", "tag": "none", "alias": "none",
 		"operation": space.NewID(space.PrefixOperation), "project": space.NewID(space.PrefixProject), "user": space.NewID(space.PrefixUser),
 		"key": space.NewID(space.PrefixKey), "token": space.NewID(space.PrefixToken), "upload": space.NewID(space.PrefixUpload),
+		"snapshot": space.NewID(space.PrefixSnapshot),
 	}
 }
 
@@ -139,6 +141,7 @@ func TestForeignPartsAreMissing(t *testing.T) {
 		{"attachment", "POST", "/v1/sandboxes/" + mine + "/sessions/{session}/attachments", ""},
 		{"token", "DELETE", "/v1/sandboxes/" + mine + "/tokens/{token}", ""},
 		{"template of a sandbox", "POST", "/v1/sandboxes", `{"template":"{template}"}`},
+		{"snapshot of a sandbox", "POST", "/v1/sandboxes", `{"snapshot":"{snapshot}"}`},
 		{"project of a key", "POST", "/v1/keys", `{"name":"k","project":"{project}"}`},
 		{"user of a key", "POST", "/v1/keys", `{"name":"k","user":"{user}"}`},
 	} {

@@ -38,6 +38,10 @@ func (h handlers) await(ctx context.Context, id string, wait time.Duration) (gen
 		Id: o.ID, Kind: gen.OperationKind(o.Kind), Status: gen.OperationStatus(o.Status), Error: problemOf(o.Error, o.Asked),
 		CreatedAt: o.CreatedAt.UTC(), EndedAt: notZero(o.EndedAt),
 	}
+	if o.Kind == record.ForkSandbox {
+		children := notNil(o.Children)
+		out.Children = &children
+	}
 	return out, o.Ended(), h.addSubject(ctx, project, o, &out)
 }
 
@@ -49,6 +53,7 @@ func (h handlers) addSubject(ctx context.Context, project string, o record.Opera
 		if s, err = h.Sandboxes.Get(ctx, project, o.Sandbox); err == nil {
 			shown := renderSandbox(s)
 			out.Sandbox = &shown
+			err = h.addSnapshot(ctx, project, o, out)
 		}
 	} else {
 		var t record.Template
@@ -61,4 +66,18 @@ func (h handlers) addSubject(ctx context.Context, project string, o record.Opera
 		return nil
 	}
 	return err
+}
+
+// addSnapshot adds the snapshot that an operation makes or loads; it may be deleted by now.
+func (h handlers) addSnapshot(ctx context.Context, project string, o record.Operation, out *gen.Operation) error {
+	if o.Snapshot == "" {
+		return nil
+	}
+	n, err := h.Sandboxes.Snapshot(ctx, project, o.Snapshot)
+	if err != nil {
+		return err
+	}
+	shown := renderSnapshot(n)
+	out.Snapshot = &shown
+	return nil
 }

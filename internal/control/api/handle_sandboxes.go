@@ -20,7 +20,7 @@ func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestO
 		return nil, err
 	}
 	c := sandboxes.Create{
-		Template: r.Body.Template, VCPUs: r.Body.Vcpus, MemoryMiB: r.Body.MemoryMb, DiskMiB: r.Body.DiskMb,
+		Template: r.Body.Template, Snapshot: r.Body.Snapshot, VCPUs: r.Body.Vcpus, MemoryMiB: r.Body.MemoryMb, DiskMiB: r.Body.DiskMb,
 		Metadata: orNil(r.Body.Metadata), Env: orNil(r.Body.Env), Lifetime: readLifetime(r.Body.Lifetime),
 	}
 	id, wait, err := h.createSandbox(ctx, c, request, wait)

@@ -113,3 +113,18 @@ func notNil(list []string) []string {
 	}
 	return list
 }
+
+func renderSnapshot(n record.Snapshot) gen.Snapshot {
+	s := n.Status
+	out := gen.Snapshot{
+		Id: n.ID, Name: notEmpty(n.Name), Sandbox: n.Route.Sandbox, Execution: n.Route.Execution, Template: n.TemplateName, Kind: gen.SnapshotKind(n.Kind),
+		Purpose: gen.SnapshotPurpose(n.Purpose), State: gen.SnapshotState(s.State), Vcpus: int(n.Shape.VCPUs), MemoryMb: n.Shape.MemoryMiB(), DiskMb: n.Shape.DiskMiB(),
+		Parent: notEmpty(s.Parent), Digest: notEmpty(s.Digest), Driver: notEmpty(s.Driver), DriverVersion: notEmpty(s.Version), Cpu: notEmpty(s.CPU),
+		Error: problemOrNil(s.Error), TakenAt: notZero(s.At), CreatedAt: n.CreatedAt.UTC(),
+	}
+	if s.State == record.SnapshotReady {
+		bytes, pause := int64(s.Bytes), float32(s.Pause.Microseconds())/1000
+		out.SizeBytes, out.PauseMs = &bytes, &pause
+	}
+	return out
+}

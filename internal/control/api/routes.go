@@ -20,13 +20,14 @@ const (
 
 // route is what the door needs to know of an operation before it's decoded. A test compares the table with openapi.yaml.
 type route struct {
-	open  bool             // served without a key
-	needs space.Permission // what the caller's role must have; a route that isn't open and needs nothing is closed to all
-	query []string         // the parameters that it takes
-	many  map[string]int   // how often a parameter may be given, if more than once
-	body  func() any       // a value of the body's type; nil if it takes none
-	bare  bool             // the body may be left out
-	limit int64            // of the body, in bytes
+	open   bool             // served without a key
+	needs  space.Permission // what the caller's role must have; a route that isn't open and needs nothing is closed to all
+	query  []string         // the parameters that it takes
+	many   map[string]int   // how often a parameter may be given, if more than once
+	body   func() any       // a value of the body's type; nil if it takes none
+	bare   bool             // the body may be left out
+	filled []string         // fields of the body that aren't empty where they're given
+	limit  int64            // of the body, in bytes
 }
 
 // page are the parameters of a list.
@@ -39,6 +40,7 @@ var routes = map[string]route{
 	},
 	"POST /v1/sandboxes": {
 		needs: space.PermissionWriteSandboxes, query: []string{"wait"}, body: func() any { return new(gen.SandboxCreate) }, limit: maxSandboxBody,
+		filled: []string{"template", "snapshot"},
 	},
 	"GET /v1/sandboxes/{sandbox}":    {needs: space.PermissionReadSandboxes},
 	"DELETE /v1/sandboxes/{sandbox}": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
@@ -51,7 +53,19 @@ var routes = map[string]route{
 	"POST /v1/sandboxes/{sandbox}/resume":  {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
 	"POST /v1/sandboxes/{sandbox}/suspend": {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
 	"POST /v1/sandboxes/{sandbox}/restore": {needs: space.PermissionWriteSandboxes, query: []string{"wait", "cold"}},
-	"GET /v1/sandboxes/{sandbox}/tokens":   {needs: space.PermissionReadSandboxes},
+	"POST /v1/sandboxes/{sandbox}/wake":    {needs: space.PermissionWriteSandboxes, query: []string{"wait"}},
+	"POST /v1/sandboxes/{sandbox}/fork": {
+		needs: space.PermissionWriteSandboxes, query: []string{"wait"}, body: func() any { return new(gen.SandboxFork) }, bare: true, limit: maxSandboxBody,
+	},
+	"POST /v1/sandboxes/{sandbox}/rollback": {needs: space.PermissionWriteSandboxes, query: []string{"wait", "snapshot", "cold"}},
+	"GET /v1/sandboxes/{sandbox}/snapshots": {needs: space.PermissionReadSandboxes, query: page},
+	"POST /v1/sandboxes/{sandbox}/snapshots": {
+		needs: space.PermissionWriteSandboxes, query: []string{"wait"}, body: func() any { return new(gen.SnapshotCreate) }, bare: true, limit: maxBody,
+	},
+	"GET /v1/snapshots":                  {needs: space.PermissionReadSandboxes, query: page},
+	"GET /v1/snapshots/{snapshot}":       {needs: space.PermissionReadSandboxes},
+	"DELETE /v1/snapshots/{snapshot}":    {needs: space.PermissionWriteSandboxes},
+	"GET /v1/sandboxes/{sandbox}/tokens": {needs: space.PermissionReadSandboxes},
 	"POST /v1/sandboxes/{sandbox}/tokens": {
 		needs: space.PermissionGrantData, body: func() any { return new(gen.SandboxTokenCreate) }, bare: true, limit: maxBody,
 	},

@@ -137,6 +137,9 @@ func (n *Node) announce(plan Plan, ended []string) {
 	n.bell.Ring(ended...)
 	for _, e := range plan.Executions {
 		n.bell.Ring(e.Route.Sandbox)
+		if e.State == space.ExecutionRunning && e.Route.Epoch > 1 {
+			n.bell.Ring(wake.Node(n.name)) // what it takes the place of isn't needed any more
+		}
 		if e.Error != nil {
 			slog.Warn("an execution ended by itself", "node", n.name, "sandbox", e.Route.Sandbox, "execution", e.Route.Execution,
 				"state", string(e.State), "err", e.Error)

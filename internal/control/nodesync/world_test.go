@@ -108,7 +108,7 @@ func (w *world) find(r space.Route) (*box, *execution) {
 }
 
 // ChangeSandbox implements sandboxes.Store.
-func (w *world) ChangeSandbox(_ context.Context, _, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
+func (w *world) ChangeSandbox(_ context.Context, _, id, _ string, _ record.Request, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
 	for _, b := range w.boxes {
 		if b.record.ID != id {
 			continue

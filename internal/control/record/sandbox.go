@@ -93,6 +93,9 @@ type NewSandbox struct {
 	Metadata  map[string]string
 	Env       map[string]string
 	Lifetime  *Lifetime
+	Snapshot  string // snp_…, that it's loaded from; empty: it's made from the template
+	Parent    string // sbx_…, of that snapshot
+	PartOf    string // op_…, of the fork that makes it; empty: none
 	Request   Request
 }
 
@@ -119,6 +122,10 @@ type Change struct {
 	Execution Execution
 	// Snapshot is to be made.
 	Snapshot *NewSnapshot
+	// Children are sandboxes that are loaded from the snapshot.
+	Children []NewSandbox
+	// Loads is a snapshot that the operation needs, and doesn't make.
+	Loads string
 	// Supersede ends the operation that runs, with this error.
 	Supersede *space.Error
 	// Grace is what a stop gives processes between SIGTERM and SIGKILL.

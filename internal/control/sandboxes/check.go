@@ -13,6 +13,7 @@ import (
 // The limits of a create request, as openapi.yaml states them.
 const (
 	maxTemplateName  = 130
+	maxSnapshotName  = 64
 	maxVCPUs         = 32
 	maxMemoryMiB     = 1 << 18
 	minDiskMiB       = 64
@@ -24,7 +25,8 @@ const (
 
 // Create is what a client asks for.
 type Create struct {
-	Template  string // name or id
+	Template  string // name or id; or:
+	Snapshot  string // name or id
 	VCPUs     *int   // nil: the template's
 	MemoryMiB *int   // nil: the template's
 	DiskMiB   *int   // nil: the template's
@@ -50,8 +52,14 @@ func (c Create) shape(t record.Shape) record.Shape {
 // Check refuses a request that is wrong whatever the state of the platform; the error names the field and its limit.
 func (c Create) Check() error {
 	switch {
-	case c.Template == "":
-		return space.FieldErrorf("template", "is required: a template's name or id")
+	case c.Template == "" && c.Snapshot == "":
+		return space.FieldErrorf("template", "is required: a template's name or id, or a snapshot's in its place")
+	case c.Template != "" && c.Snapshot != "":
+		return space.FieldErrorf("snapshot", "template and snapshot are both given: exactly one is allowed")
+	case c.Snapshot != "" && (c.VCPUs != nil || c.MemoryMiB != nil || c.DiskMiB != nil):
+		return space.FieldErrorf("snapshot", "has a size of its own: vcpus, memory_mb and disk_mb can't be given with it")
+	case utf8.RuneCountInString(c.Snapshot) > maxSnapshotName:
+		return space.FieldErrorf("snapshot", "has more than %d characters", maxSnapshotName)
 	case utf8.RuneCountInString(c.Template) > maxTemplateName:
 		return space.FieldErrorf("template", "has more than %d characters", maxTemplateName)
 	}

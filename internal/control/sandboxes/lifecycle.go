@@ -84,11 +84,18 @@ func (s *Sandboxes) Expire(ctx context.Context, e record.Expiring) (done bool, e
 
 // change does what a verb decides, and wakes whom it concerns: the node, and those who wait for an operation that was superseded.
 func (s *Sandboxes) change(ctx context.Context, project, id string, decide func(record.Situation, string) (record.Change, error)) (string, error) {
+	return s.changeOnce(ctx, project, id, record.Request{}, decide)
+}
+
+// changeOnce does the same for a request that may be repeated with its Idempotency-Key.
+func (s *Sandboxes) changeOnce(
+	ctx context.Context, project, id string, r record.Request, decide func(record.Situation, string) (record.Change, error),
+) (string, error) {
 	if err := checkID(id); err != nil {
 		return "", err
 	}
 	operation := space.NewID(space.PrefixOperation)
-	c, err := s.store.ChangeSandbox(ctx, project, id, func(now record.Situation) (record.Change, error) { return decide(now, operation) })
+	c, err := s.store.ChangeSandbox(ctx, project, id, operation, r, func(now record.Situation) (record.Change, error) { return decide(now, operation) })
 	if err != nil {
 		return "", err
 	}

@@ -18,11 +18,16 @@ const MaxPage = 100
 // Store keeps what is desired of sandboxes.
 type Store interface {
 	CreateSandbox(ctx context.Context, n record.NewSandbox, admit func(record.Room) error) (operation string, err error)
-	ChangeSandbox(ctx context.Context, project, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error)
+	ChangeSandbox(
+		ctx context.Context, project, id, operation string, r record.Request, decide func(record.Situation) (record.Change, error),
+	) (record.Changed, error)
 	UpdateSandbox(ctx context.Context, project, id string, u record.Update) error
 	Sandbox(ctx context.Context, project, id string) (record.Sandbox, error)
 	SandboxEnv(ctx context.Context, project, id string) (map[string]string, error)
 	Sandboxes(ctx context.Context, project string, f record.SandboxFilter, after record.Position, limit int) ([]record.Sandbox, error)
+	Snapshot(ctx context.Context, project, ref string) (record.Snapshot, error)
+	Snapshots(ctx context.Context, project, sandbox string, after record.Position, limit int) ([]record.Snapshot, error)
+	DeleteSnapshot(ctx context.Context, project, ref string) (node string, err error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
 }
 
@@ -51,14 +56,7 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	if operation, err := s.store.Made(ctx, project, r); err != nil || operation != "" {
 		return operation, err
 	}
-	t, err := s.templates.Get(ctx, project, c.Template)
-	if err != nil {
-		return "", err
-	}
-	if err := checkTemplate(c, t); err != nil {
-		return "", err
-	}
-	n, err := intent(project, c, t, r, time.Now())
+	n, err := s.intent(ctx, project, c, r)
 	if err != nil {
 		return "", err
 	}
@@ -66,14 +64,38 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	if err != nil {
 		return "", err
 	}
-	s.bell.Ring(wake.Node(t.Node))
+	s.bell.Ring(wake.Node(n.Route.Placement.Node))
 	if n.Lifetime != nil {
 		s.bell.Ring(wake.Deadlines)
 	}
 	return operation, nil
 }
 
-// intent is the record of a new sandbox. A template is on the node that made it, so that is where the sandbox goes.
+// intent is the record of a new sandbox.
+func (s *Sandboxes) intent(ctx context.Context, project string, c Create, r record.Request) (record.NewSandbox, error) {
+	if c.Snapshot != "" {
+		n, err := s.Snapshot(ctx, project, c.Snapshot)
+		if err == nil {
+			err = loadable(n)
+		}
+		if err != nil {
+			return record.NewSandbox{}, err
+		}
+		out, err := intent(project, c, record.Template{ID: n.Template, Node: n.Route.Placement.Node, Shape: n.Shape}, r, time.Now())
+		out.Snapshot, out.Parent = n.ID, n.Route.Sandbox
+		return out, err
+	}
+	t, err := s.templates.Get(ctx, project, c.Template)
+	if err != nil {
+		return record.NewSandbox{}, err
+	}
+	if err := checkTemplate(c, t); err != nil {
+		return record.NewSandbox{}, err
+	}
+	return intent(project, c, t, r, time.Now())
+}
+
+// intent is the record of a new sandbox of a template. That is on the node that made it, so that is where the sandbox goes.
 func intent(project string, c Create, t record.Template, r record.Request, now time.Time) (record.NewSandbox, error) {
 	lifetime, err := c.Lifetime.at(now)
 	return record.NewSandbox{

@@ -120,6 +120,10 @@ func underWay(now record.Situation, kind record.OperationKind) (record.Change, e
 	case now.Running.Kind == kind:
 		return record.Change{Same: now.Running.ID}, nil
 	default:
-		return record.Change{}, space.Errorf(space.CodeConflict, "operation %s (%s) is under way: wait until it has ended", now.Running.ID, now.Running.Kind)
+		return record.Change{}, inTheWay(now.Running)
 	}
+}
+
+func inTheWay(o *record.Operation) error {
+	return space.Errorf(space.CodeConflict, "operation %s (%s) is under way: wait until it has ended", o.ID, o.Kind)
 }

@@ -1,9 +1,11 @@
 package sandboxes
 
 import (
+	"slices"
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/placement"
 	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
 )
@@ -74,4 +76,172 @@ func restore(now record.Situation, operation, execution string, cold bool, at ti
 		Kind: record.RestoreSandbox, Operation: operation, Desired: record.DesiredRunning, DropLifetime: hasPassed(box.Lifetime, at),
 		Execution: record.Execution{Route: next(now, execution), Snapshot: box.Execution.HeldBy, Cold: cold, Replaces: box.Execution.Route.Execution},
 	}, nil
+}
+
+// take decides about a snapshot that somebody asks for. It's always another one: who repeats a request says so with its Idempotency-Key.
+func take(now record.Situation, operation string, n record.NewSnapshot) (record.Change, error) {
+	state := State(now.Sandbox)
+	if err := free(now); err != nil {
+		return record.Change{}, err
+	}
+	switch {
+	case state == space.StateRunning || state == space.StatePaused:
+	case state == space.StateSuspended:
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is suspended: snapshot %s is what it is", now.Sandbox.Execution.HeldBy)
+	case state != space.StateStopped || now.Sandbox.Execution.Observed != space.ExecutionStopped:
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: there is nothing to take a snapshot of", state)
+	case n.Kind != record.SnapshotDisk:
+		e := space.Errorf(space.CodeConflict, "the sandbox is stopped and has no memory: only a snapshot of its disk can be taken")
+		e.Field = "kind"
+		return record.Change{}, e
+	}
+	if _, err := now.Room(quota.OfSnapshot()); err != nil {
+		return record.Change{}, err
+	}
+	n.Route, n.Purpose = now.Sandbox.Execution.Route, record.PurposeAsked
+	return record.Change{Kind: record.SnapshotSandbox, Operation: operation, Snapshot: &n}, nil
+}
+
+// fork decides about sandboxes that are to be made of one as it is, each with an id of its own and otherwise as children says. One that is suspended is in a
+// snapshot already.
+func fork(now record.Situation, operation, snapshot string, children []record.NewSandbox) (record.Change, error) {
+	box, state := now.Sandbox, State(now.Sandbox)
+	if err := free(now); err != nil {
+		return record.Change{}, err
+	}
+	c := record.Change{Kind: record.ForkSandbox, Operation: operation}
+	switch state {
+	case space.StateRunning, space.StatePaused:
+		c.Snapshot = &record.NewSnapshot{ID: snapshot, Route: box.Execution.Route, Kind: record.SnapshotFull, Purpose: record.PurposeFork}
+	case space.StateSuspended:
+		snapshot, c.Loads = box.Execution.HeldBy, box.Execution.HeldBy
+	default:
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs, is paused or is suspended can be forked", state)
+	}
+	if err := roomFor(now, len(children)); err != nil {
+		return record.Change{}, err
+	}
+	for _, n := range children {
+		n.Route.Epoch, n.Route.Placement = 1, box.Execution.Route.Placement
+		n.Project, n.Template, n.Shape, n.Snapshot, n.Parent, n.PartOf = box.Project, box.Template, box.Shape, snapshot, box.ID, operation
+		if n.Metadata == nil {
+			n.Metadata = box.Metadata
+		}
+		if n.Lifetime == nil {
+			n.Lifetime = box.Lifetime
+		}
+		c.Children = append(c.Children, n)
+	}
+	return c, nil
+}
+
+// roomFor refuses as many machines of the sandbox's size for which there's no room.
+func roomFor(now record.Situation, count int) error {
+	shape := now.Sandbox.Shape
+	var more record.Usage
+	for range count {
+		more = more.With(quota.Of(shape))
+	}
+	room, err := now.Room(more)
+	for range count {
+		if err == nil {
+			err = placement.Check(room, shape)
+		}
+		room = room.With(shape)
+	}
+	return err
+}
+
+// rollback decides about a return to a snapshot of the sandbox, to its recovery point if ref is empty. What it is now ends when that runs, and goes on if it can't.
+func rollback(now record.Situation, operation, execution, ref string, cold bool, at time.Time) (record.Change, error) {
+	box, state := now.Sandbox, State(now.Sandbox)
+	if err := free(now); err != nil {
+		return record.Change{}, err
+	}
+	if !state.CanBecome(space.StateRestoring) {
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: it can't be rolled back", state)
+	}
+	n, err := target(now, ref)
+	if err != nil {
+		return record.Change{}, err
+	}
+	more := quota.OfStart(box.Shape)
+	switch box.Desired {
+	case record.DesiredRunning:
+		more = record.Usage{}
+	case record.DesiredPaused:
+		more = quota.OfResume(box.Shape)
+	}
+	if err := fits(now, more); err != nil {
+		return record.Change{}, err
+	}
+	return record.Change{
+		Kind: record.RollbackSandbox, Operation: operation, Desired: record.DesiredRunning, DropLifetime: hasPassed(box.Lifetime, at),
+		Execution: record.Execution{Route: next(now, execution), Snapshot: n.ID, Cold: cold, Replaces: disk(box.Execution)},
+	}, nil
+}
+
+// target is the snapshot to which a sandbox is to be rolled back.
+func target(now record.Situation, ref string) (record.Snapshot, error) {
+	if ref == "" {
+		if now.Sandbox.Recovery == nil {
+			return record.Snapshot{}, space.Errorf(space.CodeConflict, "the sandbox has no snapshot: there is nothing to roll it back to")
+		}
+		ref = now.Sandbox.Recovery.Snapshot
+	}
+	n, err := now.Snapshot(ref)
+	if space.CodeOf(err) == space.CodeNotFound || err == nil && n.Route.Sandbox != now.Sandbox.ID {
+		return record.Snapshot{}, space.FieldErrorf("snapshot", "%q is no snapshot of the sandbox", space.Clip(ref))
+	}
+	if err != nil {
+		return record.Snapshot{}, err
+	}
+	return n, loadable(n)
+}
+
+// loadable refuses a snapshot from which nothing can be loaded as it is.
+func loadable(n record.Snapshot) error {
+	switch n.Status.State {
+	case record.SnapshotReady:
+		return nil
+	case record.SnapshotMaking:
+		return space.Errorf(space.CodeConflict, "snapshot %s is still being made", n.ID)
+	default:
+		return space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is %s: see its error", n.ID, n.Status.State)
+	}
+}
+
+// free refuses while an operation is under way, whatever it is, and of a sandbox that is to go.
+func free(now record.Situation) error {
+	switch state := State(now.Sandbox); {
+	case state == space.StateDeleting || state == space.StateDeleted:
+		return space.Errorf(space.CodeConflict, "the sandbox is %s", state)
+	case now.Running != nil:
+		return inTheWay(now.Running)
+	default:
+		return nil
+	}
+}
+
+// wakers are the operations after which a sandbox runs.
+var wakers = []record.OperationKind{
+	record.CreateSandbox, record.StartSandbox, record.ResumeSandbox, record.RestoreSandbox, record.RollbackSandbox,
+}
+
+// rouse decides about a wake: whichever verb has the sandbox run, if that is safe to do without being told what is lost by it.
+func rouse(now record.Situation, operation, execution string, at time.Time) (record.Change, error) {
+	state := State(now.Sandbox)
+	if now.Running != nil && slices.Contains(wakers, now.Running.Kind) {
+		return record.Change{Same: now.Running.ID}, nil
+	}
+	switch state {
+	case space.StatePaused:
+		return resume(now, operation)
+	case space.StateSuspended:
+		return restore(now, operation, execution, false, at)
+	case space.StateLost:
+		return record.Change{}, space.Errorf(space.CodeExecutionLost, "the sandbox is lost: start boots it from its disk as that is, rollback returns it to its recovery point")
+	default:
+		return start(now, operation, execution, at)
+	}
 }

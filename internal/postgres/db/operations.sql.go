@@ -10,22 +10,18 @@ import (
 	"time"
 )
 
-const endOperations = `-- name: EndOperations :many
-UPDATE operations o SET status = CASE WHEN r.error_code = '' THEN 'succeeded' ELSE 'failed' END, error_code = nullif(r.error_code, ''),
-    error_message = CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, ended_at = now()
-FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS error_code, unnest($3::text[]) AS error_message) r
-WHERE o.id = r.id AND o.status = 'running' RETURNING o.id
+const endForks = `-- name: EndForks :many
+UPDATE operations f SET status = CASE WHEN x.error_code IS NULL THEN 'succeeded' ELSE 'failed' END, error_code = x.error_code, error_message = x.error_message,
+    ended_at = now()
+FROM (SELECT y.id, p.error_code, p.error_message FROM unnest($1::text[]) AS y(id)
+    LEFT JOIN LATERAL (SELECT c.error_code, c.error_message FROM operations c WHERE c.part_of = y.id AND c.status = 'failed' ORDER BY c.ended_at, c.id LIMIT 1) p ON true) x
+WHERE f.id = x.id AND f.status = 'running' AND NOT EXISTS (SELECT 1 FROM operations c WHERE c.part_of = f.id AND c.status = 'running')
+RETURNING f.id
 `
 
-type EndOperationsParams struct {
-	Ids           []string
-	ErrorCodes    []string
-	ErrorMessages []string
-}
-
-// Those that run; one that has ended keeps its end. An empty error is none: it succeeded.
-func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, endOperations, arg.Ids, arg.ErrorCodes, arg.ErrorMessages)
+// Those whose children have all come to an end. A fork fails with the first of them that failed.
+func (q *Queries) EndForks(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, endForks, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -44,9 +40,48 @@ func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) ([
 	return items, nil
 }
 
+const endOperations = `-- name: EndOperations :many
+UPDATE operations o SET status = CASE WHEN r.error_code = '' THEN 'succeeded' ELSE 'failed' END, error_code = nullif(r.error_code, ''),
+    error_message = CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, ended_at = now()
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS error_code, unnest($3::text[]) AS error_message) r
+WHERE o.id = r.id AND o.status = 'running' RETURNING o.id, o.part_of
+`
+
+type EndOperationsParams struct {
+	Ids           []string
+	ErrorCodes    []string
+	ErrorMessages []string
+}
+
+type EndOperationsRow struct {
+	ID     string
+	PartOf *string
+}
+
+// Those that run; one that has ended keeps its end. An empty error is none: it succeeded.
+func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) ([]EndOperationsRow, error) {
+	rows, err := q.db.Query(ctx, endOperations, arg.Ids, arg.ErrorCodes, arg.ErrorMessages)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndOperationsRow
+	for rows.Next() {
+		var i EndOperationsRow
+		if err := rows.Scan(&i.ID, &i.PartOf); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const endSandboxOperation = `-- name: EndSandboxOperation :many
 UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
-WHERE sandbox = $4::text AND status = 'running' RETURNING id
+WHERE sandbox = $4::text AND status = 'running' RETURNING id, part_of
 `
 
 type EndSandboxOperationParams struct {
@@ -56,8 +91,13 @@ type EndSandboxOperationParams struct {
 	Sandbox      string
 }
 
+type EndSandboxOperationRow struct {
+	ID     string
+	PartOf *string
+}
+
 // Ends the one that runs, if one does; one that has ended keeps its end.
-func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperationParams) ([]string, error) {
+func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperationParams) ([]EndSandboxOperationRow, error) {
 	rows, err := q.db.Query(ctx, endSandboxOperation,
 		arg.Status,
 		arg.ErrorCode,
@@ -68,13 +108,13 @@ func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperati
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []EndSandboxOperationRow
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i EndSandboxOperationRow
+		if err := rows.Scan(&i.ID, &i.PartOf); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -197,6 +237,31 @@ func (q *Queries) InsertTemplateOperation(ctx context.Context, arg InsertTemplat
 		arg.Traceparent,
 	)
 	return err
+}
+
+const lockForks = `-- name: LockForks :many
+SELECT id FROM operations WHERE id = ANY($1::text[]) AND status = 'running' ORDER BY id FOR UPDATE
+`
+
+// Held until the transaction ends: of a fork's children that end at the same time, one is the last.
+func (q *Queries) LockForks(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, lockForks, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const operation = `-- name: Operation :one

@@ -17,17 +17,19 @@ WITH r AS (
         unnest($8::integer[]) AS vcpus, unnest($9::bigint[]) AS memory_bytes, unnest($10::bigint[]) AS disk_bytes,
         unnest($11::text[]) AS metadata, unnest($12::bytea[]) AS env_sealed, unnest($13::text[]) AS expires_at,
         unnest($14::text[]) AS on_expiry, unnest($15::text[]) AS operation, unnest($16::text[]) AS request,
-        unnest($17::text[]) AS traceparent
+        unnest($17::text[]) AS traceparent, unnest($18::text[]) AS snapshot, unnest($19::text[]) AS parent,
+        unnest($20::text[]) AS part_of
 ), s AS (
-    INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
+    INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry,
+        parent_sandbox, parent_snapshot)
     SELECT r.id, $1, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
-        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, '') FROM r
+        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, '') FROM r
 ), e AS (
-    INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid)
-    SELECT r.execution, r.id, r.epoch, r.placement_kind, $18, r.pod_uid FROM r
+    INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, snapshot)
+    SELECT r.execution, r.id, r.epoch, r.placement_kind, $21, r.pod_uid, nullif(r.snapshot, '') FROM r
 ), o AS (
-    INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
-    SELECT r.operation, $1, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, '') FROM r
+    INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, part_of)
+    SELECT r.operation, $1, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, ''), nullif(r.part_of, '') FROM r
 )
 INSERT INTO events (project, type, sandbox, operation, data) SELECT $1, 'sandbox.created', r.id, r.operation, '{}' FROM r
 `
@@ -50,6 +52,9 @@ type CreateSandboxesParams struct {
 	Operations     []string
 	Requests       []string
 	Traceparents   []string
+	Snapshots      []string
+	Parents        []string
+	PartOf         []string
 	Node           string
 }
 
@@ -74,6 +79,9 @@ func (q *Queries) CreateSandboxes(ctx context.Context, arg CreateSandboxesParams
 		arg.Operations,
 		arg.Requests,
 		arg.Traceparents,
+		arg.Snapshots,
+		arg.Parents,
+		arg.PartOf,
 		arg.Node,
 	)
 	return err

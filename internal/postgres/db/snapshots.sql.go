@@ -46,6 +46,16 @@ func (q *Queries) CountSnapshots(ctx context.Context, sandbox string) (int64, er
 	return count, err
 }
 
+const deleteProjectSnapshots = `-- name: DeleteProjectSnapshots :exec
+UPDATE snapshots SET deleted_at = now() WHERE project = $1 AND deleted_at IS NULL
+`
+
+// The project has no sandbox any more that could need one.
+func (q *Queries) DeleteProjectSnapshots(ctx context.Context, project string) error {
+	_, err := q.db.Exec(ctx, deleteProjectSnapshots, project)
+	return err
+}
+
 const deleteSnapshots = `-- name: DeleteSnapshots :many
 UPDATE snapshots n SET deleted_at = now() WHERE n.id = ANY($1::text[]) AND n.deleted_at IS NULL
     AND NOT EXISTS (SELECT 1 FROM snapshots_in_use u WHERE u.snapshot = n.id)

@@ -24,7 +24,20 @@ SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY(@s
 UPDATE operations o SET status = CASE WHEN r.error_code = '' THEN 'succeeded' ELSE 'failed' END, error_code = nullif(r.error_code, ''),
     error_message = CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, ended_at = now()
 FROM (SELECT unnest(@ids::text[]) AS id, unnest(@error_codes::text[]) AS error_code, unnest(@error_messages::text[]) AS error_message) r
-WHERE o.id = r.id AND o.status = 'running' RETURNING o.id;
+WHERE o.id = r.id AND o.status = 'running' RETURNING o.id, o.part_of;
+
+-- name: LockForks :many
+-- Held until the transaction ends: of a fork's children that end at the same time, one is the last.
+SELECT id FROM operations WHERE id = ANY(@ids::text[]) AND status = 'running' ORDER BY id FOR UPDATE;
+
+-- name: EndForks :many
+-- Those whose children have all come to an end. A fork fails with the first of them that failed.
+UPDATE operations f SET status = CASE WHEN x.error_code IS NULL THEN 'succeeded' ELSE 'failed' END, error_code = x.error_code, error_message = x.error_message,
+    ended_at = now()
+FROM (SELECT y.id, p.error_code, p.error_message FROM unnest(@ids::text[]) AS y(id)
+    LEFT JOIN LATERAL (SELECT c.error_code, c.error_message FROM operations c WHERE c.part_of = y.id AND c.status = 'failed' ORDER BY c.ended_at, c.id LIMIT 1) p ON true) x
+WHERE f.id = x.id AND f.status = 'running' AND NOT EXISTS (SELECT 1 FROM operations c WHERE c.part_of = f.id AND c.status = 'running')
+RETURNING f.id;
 
 -- name: SucceededSandboxOperation :many
 -- The newest of that kind; none or one.
@@ -41,7 +54,7 @@ SELECT id, status FROM operations WHERE template = @template::text ORDER BY crea
 -- name: EndSandboxOperation :many
 -- Ends the one that runs, if one does; one that has ended keeps its end.
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
-WHERE sandbox = @sandbox::text AND status = 'running' RETURNING id;
+WHERE sandbox = @sandbox::text AND status = 'running' RETURNING id, part_of;
 
 -- name: EndTemplateOperation :many
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, error_field = @error_field, ended_at = now()

@@ -7,17 +7,19 @@ WITH r AS (
         unnest(@vcpus::integer[]) AS vcpus, unnest(@memory_bytes::bigint[]) AS memory_bytes, unnest(@disk_bytes::bigint[]) AS disk_bytes,
         unnest(@metadata::text[]) AS metadata, unnest(@env_sealed::bytea[]) AS env_sealed, unnest(@expires_at::text[]) AS expires_at,
         unnest(@on_expiry::text[]) AS on_expiry, unnest(@operations::text[]) AS operation, unnest(@requests::text[]) AS request,
-        unnest(@traceparents::text[]) AS traceparent
+        unnest(@traceparents::text[]) AS traceparent, unnest(@snapshots::text[]) AS snapshot, unnest(@parents::text[]) AS parent,
+        unnest(@part_of::text[]) AS part_of
 ), s AS (
-    INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry)
+    INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry,
+        parent_sandbox, parent_snapshot)
     SELECT r.id, @project, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
-        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, '') FROM r
+        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, '') FROM r
 ), e AS (
-    INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid)
-    SELECT r.execution, r.id, r.epoch, r.placement_kind, @node, r.pod_uid FROM r
+    INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, snapshot)
+    SELECT r.execution, r.id, r.epoch, r.placement_kind, @node, r.pod_uid, nullif(r.snapshot, '') FROM r
 ), o AS (
-    INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
-    SELECT r.operation, @project, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, '') FROM r
+    INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, part_of)
+    SELECT r.operation, @project, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, ''), nullif(r.part_of, '') FROM r
 )
 INSERT INTO events (project, type, sandbox, operation, data) SELECT @project, 'sandbox.created', r.id, r.operation, '{}' FROM r;
 

@@ -38,6 +38,10 @@ UPDATE snapshots n SET deleted_at = now() WHERE n.id = ANY(@ids::text[]) AND n.d
     AND NOT EXISTS (SELECT 1 FROM snapshots_in_use u WHERE u.snapshot = n.id)
 RETURNING n.id, n.node;
 
+-- name: DeleteProjectSnapshots :exec
+-- The project has no sandbox any more that could need one.
+UPDATE snapshots SET deleted_at = now() WHERE project = @project AND deleted_at IS NULL;
+
 -- name: SnapshotUser :many
 -- None or one of those that need it.
 SELECT coalesce(u.sandbox, '')::text AS sandbox FROM snapshots_in_use u WHERE u.snapshot = @snapshot::text LIMIT 1;

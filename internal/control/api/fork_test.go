@@ -1,0 +1,286 @@
+package api_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/nodesync"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// operation reads an answer that is one which has ended as asked for.
+func operation(t *testing.T, a reply, status int, want gen.OperationStatus) gen.Operation {
+	t.Helper()
+	o := decode[gen.Operation](t, a.want(t, status))
+	if o.Status != want {
+		t.Fatalf("%s: %+v, error %+v", o.Kind, o, o.Error)
+	}
+	return o
+}
+
+func TestFork(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	box := *operation(t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini","metadata":{"task":"1"},"env":{"A":"b"},"lifetime":{"seconds":3600,"on_expiry":"delete"}}`), 201, "succeeded").Sandbox
+	session := r.session(t, box.Id)
+	if _, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil {
+		t.Fatal(err)
+	}
+	r.node.change(func() {
+		take := r.node.take
+		r.node.take = func(o nodesync.Order) record.SnapshotStatus {
+			r.node.sessions[o.Snapshot] = []string{session.Session.Id}
+			return take(o)
+		}
+	})
+	o := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork?wait=30s", `{"count":3}`, "Idempotency-Key", "f1"), 201, "succeeded")
+	if o.Kind != gen.OperationKindForkSandbox || o.Sandbox.Id != box.Id || o.Sandbox.State != gen.SandboxStateRunning || o.Sandbox.Execution != box.Execution || len(*o.Children) != 3 || o.Snapshot == nil || o.Snapshot.Purpose != gen.SnapshotPurposeFork {
+		t.Fatalf("%+v", o)
+	}
+	for _, id := range *o.Children {
+		c := decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+id, nil).want(t, 200))
+		if c.State != gen.SandboxStateRunning || c.Execution.Epoch != 1 || c.Parent == nil || *c.Parent != (gen.Parent{Sandbox: box.Id, Snapshot: o.Snapshot.Id}) || c.Template != "mini" {
+			t.Errorf("a child is %+v", c)
+		}
+		if diff := cmp.Diff(box.Metadata, c.Metadata); diff != "" || c.Env == nil || (*c.Env)["A"] != "b" || c.Lifetime == nil || !c.Lifetime.Deadline.Equal(*box.Lifetime.Deadline) {
+			t.Errorf("%s, %+v", diff, c)
+		}
+		page := decode[gen.SessionPage](t, r.do(t, "GET", "/v1/sandboxes/"+id+"/sessions", nil).want(t, 200))
+		if len(page.Items) != 1 || page.Items[0].Id == session.Session.Id || page.Items[0].State != gen.SessionStateStarted || *page.Items[0].Execution != c.Execution.Id {
+			t.Errorf("its sessions are %+v", page.Items)
+		}
+		a := decode[gen.Attachment](t, r.do(t, "POST", "/v1/sandboxes/"+id+"/sessions/"+page.Items[0].Id+"/attachments", nil).want(t, 201))
+		if _, err := r.sessions.Resolve(t.Context(), a.Token, page.Items[0].Id); err != nil {
+			t.Errorf("attach to its copy: %v", err)
+		}
+	}
+	// The source's own goes on where it is.
+	target, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id)
+	if err != nil || target.Kept || target.Session.Execution != box.Execution.Id {
+		t.Errorf("the source's session: %+v, %v", target, err)
+	}
+	again := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork?wait=30s", `{"count":3}`, "Idempotency-Key", "f1"), 201, "succeeded")
+	if again.Id != o.Id || !slices.Equal(*again.Children, *o.Children) {
+		t.Errorf("repeated: %+v", again)
+	}
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", `{"count":2}`, "Idempotency-Key", "f1").code(t, space.CodeIdempotencyMismatch)
+	for _, body := range []string{`{"count":0}`, `{"count":101}`, `{"count":1,"metadata":{"":"x"}}`} {
+		r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", body).code(t, space.CodeInvalid)
+	}
+	// A child is forked as its source is, with another name; its parent is the child.
+	o = operation(t, r.do(t, "POST", "/v1/sandboxes/"+(*o.Children)[0]+"/fork?wait=30s", `{"metadata":{"idea":"2"}}`), 201, "succeeded")
+	c := decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+(*o.Children)[0], nil).want(t, 200))
+	if c.Metadata["idea"] != "2" || c.Parent.Sandbox != o.Sandbox.Id {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestForkOfASuspendedOne makes children of the snapshot that holds it.
+func TestForkOfASuspendedOne(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	held := r.verb(t, box.Id, "suspend").Snapshot
+	o := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork?wait=30s", `{"count":2}`), 201, "succeeded")
+	if o.Sandbox.State != gen.SandboxStateSuspended || o.Snapshot.Id != held.Id || o.Snapshot.Purpose != gen.SnapshotPurposeSuspend {
+		t.Errorf("%+v", o)
+	}
+	r.verb(t, box.Id, "restore")
+}
+
+// TestAFailedForkHarmsNothing fails the snapshot, and then one of the children.
+func TestAFailedForkHarmsNothing(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	take := r.node.take
+	r.node.change(func() {
+		r.node.take = func(nodesync.Order) record.SnapshotStatus {
+			return record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeCapacity, "the disk is full")}
+		}
+	})
+	o := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork?wait=30s", `{"count":2}`), 201, "failed")
+	if o.Error.Code != string(space.CodeCapacity) || o.Sandbox.State != gen.SandboxStateRunning {
+		t.Errorf("%+v, %+v", o, o.Error)
+	}
+	for _, id := range *o.Children {
+		r.state(t, id, gen.SandboxStateFailed)
+	}
+	fails := true
+	r.node.change(func() {
+		r.node.take = take
+		r.node.start = func(space.Route) (space.ExecutionState, *space.Error) {
+			if fails {
+				fails = false
+				return space.ExecutionFailed, space.Errorf(space.CodeUnavailable, "one of them")
+			}
+			return space.ExecutionRunning, nil
+		}
+	})
+	o = operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork?wait=30s", `{"count":3}`), 201, "failed")
+	states := map[gen.SandboxState]int{}
+	for _, id := range *o.Children {
+		states[decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+id, nil).want(t, 200)).State]++
+	}
+	if *o.Error.Detail != "one of them" || states["running"] != 2 || states["failed"] != 1 {
+		t.Errorf("%v, %+v", states, o.Error)
+	}
+}
+
+// TestADeletedChildEndsItsPart deletes what is being made while nothing of it comes up.
+func TestADeletedChildEndsItsPart(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	r.node.change(func() {
+		r.node.take = func(nodesync.Order) record.SnapshotStatus { return record.SnapshotStatus{State: record.SnapshotMaking} }
+	})
+	o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", `{"count":2}`).want(t, 202))
+	p := r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/pause", nil).code(t, space.CodeConflict)
+	if !strings.Contains(*p.Detail, o.Id) {
+		t.Errorf("the conflict doesn't name the fork: %s", *p.Detail)
+	}
+	for _, id := range *o.Children {
+		r.deleteSandbox(t, id)
+	}
+	if o := operation(t, r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil), 200, "failed"); o.Error.Code != string(space.CodeConflict) {
+		t.Errorf("%+v", o.Error)
+	}
+	r.deleteSandbox(t, box.Id)
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 0 })
+}
+
+func TestSnapshots(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	path := "/v1/sandboxes/" + box.Id + "/snapshots"
+	o := operation(t, r.do(t, "POST", path+"?wait=30s", nil, "Idempotency-Key", "s1"), 201, "succeeded")
+	if n := o.Snapshot; n == nil || n.Kind != gen.SnapshotKindFull || n.State != gen.SnapshotStateReady || n.Name != nil || n.Digest == nil || *n.SizeBytes != 5<<20 || n.TakenAt == nil || o.Sandbox.RecoveryPoint.Snapshot != n.Id {
+		t.Fatalf("%+v", o)
+	}
+	if again := operation(t, r.do(t, "POST", path+"?wait=30s", nil, "Idempotency-Key", "s1"), 201, "succeeded"); again.Id != o.Id {
+		t.Errorf("repeated: %+v", again)
+	}
+	named := *operation(t, r.do(t, "POST", path+"?wait=30s", `{"kind":"disk","name":"before"}`), 201, "succeeded").Snapshot
+	r.do(t, "POST", path, `{"name":"before"}`).code(t, space.CodeConflict)
+	for _, body := range []string{`{"name":"Before"}`, `{"name":""}`, `{"kind":"half"}`, `{"name":"snp_x y"}`} {
+		r.do(t, "POST", path, body).code(t, space.CodeInvalid)
+	}
+	list := decode[gen.SnapshotPage](t, r.do(t, "GET", path, nil).want(t, 200)).Items
+	if len(list) != 2 || list[0].Id != named.Id || list[1].Id != o.Snapshot.Id {
+		t.Errorf("%+v", list)
+	}
+	if n := decode[gen.Snapshot](t, r.do(t, "GET", "/v1/snapshots/before", nil).want(t, 200)); n.Id != named.Id {
+		t.Errorf("%+v", n)
+	}
+	r.do(t, "GET", "/v1/snapshots/"+space.NewID(space.PrefixSnapshot), nil).code(t, space.CodeNotFound)
+
+	// One with a name outlives its sandbox, the other goes with it.
+	r.deleteSandbox(t, box.Id)
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 1 })
+	page := decode[gen.SnapshotPage](t, r.do(t, "GET", "/v1/snapshots", nil).want(t, 200))
+	if len(page.Items) != 1 || page.Items[0].Id != named.Id {
+		t.Errorf("%+v", page.Items)
+	}
+	r.do(t, "DELETE", "/v1/templates/mini", nil).code(t, space.CodeConflict)
+
+	// And a sandbox is made of it.
+	for _, body := range []string{`{"snapshot":"before","template":"mini"}`, `{"snapshot":"before","template":""}`, `{}`, `{"snapshot":"before","vcpus":1}`} {
+		r.do(t, "POST", "/v1/sandboxes", body).code(t, space.CodeInvalid)
+	}
+	r.do(t, "POST", "/v1/sandboxes", `{"snapshot":"no-such"}`).code(t, space.CodeNotFound)
+	made := *operation(t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"snapshot":"before"}`), 201, "succeeded").Sandbox
+	if made.State != gen.SandboxStateRunning || *made.Parent != (gen.Parent{Sandbox: box.Id, Snapshot: named.Id}) || made.Template != "mini" {
+		t.Errorf("%+v", made)
+	}
+	r.do(t, "DELETE", "/v1/snapshots/before", nil).want(t, 204)
+	r.do(t, "DELETE", "/v1/snapshots/before", nil).code(t, space.CodeNotFound)
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 0 })
+}
+
+// TestASnapshotThatIsNeededStays deletes what a suspended sandbox is in, and what one is being made of.
+func TestASnapshotThatIsNeededStays(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	held := r.verb(t, box.Id, "suspend").Snapshot
+	r.do(t, "DELETE", "/v1/snapshots/"+held.Id, nil).code(t, space.CodeConflict)
+	r.node.change(func() {
+		r.node.start = func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionPending, nil }
+	})
+	r.do(t, "POST", "/v1/sandboxes", `{"snapshot":"`+held.Id+`"}`).want(t, 202)
+	r.deleteSandbox(t, box.Id)
+	r.do(t, "DELETE", "/v1/snapshots/"+held.Id, nil).code(t, space.CodeConflict)
+}
+
+func TestRollback(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/rollback", nil).code(t, space.CodeConflict)
+	first := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", nil), 201, "succeeded").Snapshot
+	second := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", `{"name":"second"}`), 201, "succeeded").Snapshot
+	back := func(query, want string, epoch int64) {
+		t.Helper()
+		r.node.took()
+		o := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/rollback?wait=30s"+query, nil), 200, "succeeded")
+		if o.Kind != gen.OperationKindRollbackSandbox || o.Snapshot.Id != want || o.Sandbox.State != gen.SandboxStateRunning || o.Sandbox.Execution.Epoch != epoch {
+			t.Errorf("%+v", o)
+		}
+		r.node.without(t, func() bool { return len(r.node.executions) == 1 })
+	}
+	back("", second.Id, 2)
+	back("&snapshot="+first.Id, first.Id, 3)
+	back("&snapshot=second&cold=true", second.Id, 4)
+	r.verb(t, box.Id, "pause")
+	back("", second.Id, 5)
+	r.verb(t, box.Id, "stop")
+	back("", second.Id, 6)
+	r.node.end(box.Id, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "it died"))
+	r.state(t, box.Id, gen.SandboxStateLost)
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/wake", nil).code(t, space.CodeExecutionLost)
+	back("", second.Id, 7)
+
+	other := *operation(t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`), 201, "succeeded").Sandbox
+	r.do(t, "POST", "/v1/sandboxes/"+other.Id+"/rollback?snapshot="+first.Id, nil).code(t, space.CodeInvalid)
+	r.do(t, "POST", "/v1/sandboxes/"+other.Id+"/rollback?snapshot=", nil).code(t, space.CodeInvalid)
+}
+
+// TestAFailedRollbackLeavesItAsItWas fails the load in each state from which it's possible.
+func TestAFailedRollbackLeavesItAsItWas(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", nil), 201, "succeeded")
+	r.node.change(func() {
+		r.node.start = func(space.Route) (space.ExecutionState, *space.Error) {
+			return space.ExecutionFailed, space.Errorf(space.CodeSnapshotUnusable, "of another VMM")
+		}
+	})
+	for _, x := range []struct {
+		verb  string
+		state gen.SandboxState
+	}{{"", "running"}, {"pause", "paused"}, {"suspend", "suspended"}} {
+		if x.verb != "" {
+			r.verb(t, box.Id, x.verb)
+		}
+		o := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/rollback?wait=30s", nil), 200, "failed")
+		if o.Error.Code != string(space.CodeSnapshotUnusable) || o.Sandbox.State != x.state || o.Sandbox.Execution != box.Execution {
+			t.Errorf("%+v, %+v", o, o.Error)
+		}
+		r.node.without(t, func() bool { return len(r.node.executions) == 1 })
+	}
+}
+
+func TestWake(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	for verb, kind := range map[string]gen.OperationKind{"pause": gen.OperationKindResumeSandbox, "suspend": gen.OperationKindRestoreSandbox, "stop": gen.OperationKindStartSandbox} {
+		r.verb(t, box.Id, verb)
+		if o := r.verb(t, box.Id, "wake"); o.Kind != kind || o.Sandbox.State != gen.SandboxStateRunning {
+			t.Errorf("wake after %s: %+v", verb, o)
+		}
+	}
+	if o := r.verb(t, box.Id, "wake"); o.Sandbox.State != gen.SandboxStateRunning {
+		t.Errorf("wake of a running one: %+v", o)
+	}
+}
