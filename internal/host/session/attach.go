@@ -62,8 +62,13 @@ func (s *Set) Attach(ctx context.Context, r Request, send Send) error {
 	}
 	defer reader.Close()
 	c := client{send: send, reader: reader}
+	ctx, cancel := ses.untilAway(ctx)
+	defer cancel()
 	err = c.follow(ctx, ses, r.Resume)
+	var left *leftError
 	switch {
+	case errors.As(context.Cause(ctx), &left):
+		return send(ended(left.reason))
 	case errors.Is(err, errSlowClient):
 		return send(ended(reasonSlowClient))
 	case ctx.Err() != nil:

@@ -62,7 +62,7 @@ func (s *Session) open(ctx context.Context, l *link.Link, acknowledged uint64) (
 	s.mu.Unlock()
 	spec.Stdin = nil
 	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_OpenSession{OpenSession: &guestv1.OpenSession{
-		Session: s.id, Spec: spec, Acknowledged: acknowledged, StdinBytes: uint64(stdin),
+		Session: s.guest, Spec: spec, Acknowledged: acknowledged, StdinBytes: uint64(stdin),
 	}}})
 	if err != nil {
 		return nil, fmt.Errorf("open session %s: %w", s.id, err)
@@ -139,7 +139,7 @@ func (s *Session) keep(ctx context.Context, log *ring.Ring, o *sessionv1.Output)
 
 // forget tells the guest that it may drop an ended session, and waits for its answer as opened does.
 func (s *Session) forget(ctx context.Context, l *link.Link) error {
-	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_ForgetSession{ForgetSession: &guestv1.ForgetSession{Session: s.id}}})
+	first, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_ForgetSession{ForgetSession: &guestv1.ForgetSession{Session: s.guest}}})
 	if err != nil {
 		return fmt.Errorf("forget session %s: %w", s.id, err)
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,8 +21,12 @@ import (
 
 // Session is one command in an execution: its files, and who waits for it.
 type Session struct {
-	id  string
-	dir string
+	id    string
+	guest string // the guest's id of it
+	dir   string
+
+	away context.Context // ends when it goes on elsewhere, with a leftError
+	left context.CancelCauseFunc
 
 	summary  summary
 	input    *input
@@ -42,7 +47,7 @@ type Session struct {
 
 // reserve makes the directory of a new session. Its spec is on file when it returns.
 func reserve(root, id string, spec *sessionv1.Spec, ringLimit int64) (*Session, error) {
-	s := newSession(id, filepath.Join(root, space.HostLabel(id)), ringLimit)
+	s := newSession(id, placeOf(root, id), ringLimit)
 	s.take(spec, false)
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("reserve session %s: %w", id, err)
@@ -53,6 +58,9 @@ func reserve(root, id string, spec *sessionv1.Spec, ringLimit int64) (*Session, 
 	}
 	return s, nil
 }
+
+// placeOf is the directory of a session in that of its set.
+func placeOf(root, id string) string { return filepath.Join(root, space.HostLabel(id)) }
 
 // load reads a session back. It returns nil for a directory whose session was never started: its writer died before the spec was whole.
 func load(root, name string, ringLimit int64) (*Session, error) {
@@ -66,6 +74,12 @@ func load(root, name string, ringLimit int64) (*Session, error) {
 		return nil, err
 	}
 	s.take(spec, inputEnded)
+	guest := new(wrapperspb.StringValue)
+	if ok, err := readMessage(s.dir, guestFile, guest); err != nil {
+		return nil, err
+	} else if ok {
+		s.guest = guest.GetValue()
+	}
 	started, exit := new(timestamppb.Timestamp), new(sessionv1.Exit)
 	if ok, err := readMessage(s.dir, startedFile, started); err != nil {
 		return nil, err
@@ -97,7 +111,9 @@ func lostError(m *routev1.Error) *space.Error {
 }
 
 func newSession(id, dir string, ringLimit int64) *Session {
-	return &Session{id: id, dir: dir, ringLimit: ringLimit, requests: make(chan request), changed: make(chan struct{})}
+	s := &Session{id: id, guest: id, dir: dir, ringLimit: ringLimit, requests: make(chan request), changed: make(chan struct{})}
+	s.away, s.left = context.WithCancelCause(context.Background())
+	return s
 }
 
 // take keeps what the session is to run.

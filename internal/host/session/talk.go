@@ -110,6 +110,7 @@ func (s *Session) tell(ctx context.Context, m *guestv1.ToSession) error {
 // whileLive returns a context that ends when the session has. The caller calls cancel.
 func (s *Session) whileLive(ctx context.Context) (_ context.Context, cancel func()) {
 	ctx, end := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.away, func() { end(errElsewhere) })
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for {
@@ -125,6 +126,7 @@ func (s *Session) whileLive(ctx context.Context) (_ context.Context, cancel func
 		}
 	})
 	return ctx, func() {
+		stop()
 		end(nil)
 		watch.Wait()
 	}
