@@ -23,6 +23,7 @@ import (
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/service"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
@@ -51,6 +52,7 @@ const (
 	layersName     = "layers"
 	setsName       = "working-sets"
 	executionsName = "executions"
+	snapshotsName  = "snapshots"
 	sandboxesName  = "sandboxes"
 	endsName       = "session-ends"
 
@@ -67,6 +69,7 @@ type Host struct {
 	jail       *jail.Jail
 	uploads    *upload.Store
 	templates  *template.Store
+	snapshots  *snapshot.Store
 	executions *execution.Table
 	service    *service.Host
 }
@@ -112,16 +115,22 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	h.snapshots, err = snapshot.Open(snapshot.Config{
+		Dir: filepath.Join(c.Volume.Path, snapshotsName), Volume: volume{}, Own: disk.OwnParts, Changed: changes.Notify,
+	})
+	if err != nil {
+		return err
+	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
+		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
 		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
 	}
 	h.service = &service.Host{
-		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Uploads: h.uploads, Ends: ends, Facts: facts, Changes: changes,
+		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Facts: facts, Changes: changes,
 	}
 	return nil
 }
@@ -170,7 +179,10 @@ func (h *Host) Close() {
 	if h.executions != nil {
 		h.executions.Close()
 	}
-	if h.templates != nil { // after the executions, which load from them
+	if h.snapshots != nil { // after the executions, which load from them and make them
+		h.snapshots.Close()
+	}
+	if h.templates != nil { // as well
 		h.templates.Close()
 	}
 	if h.uploads != nil { // after the templates, which are built from them

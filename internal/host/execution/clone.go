@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// clone makes the machine's own disk, and its own memory where it's loaded and the driver can't share the snapshot's.
+// clone makes the machine's own disk, and where it's loaded its own copy of the memory: the machine has it mapped, or, where the driver shares the
+// snapshot's, what it's saved over is made of it when the snapshot may be gone.
 func (e *execution) clone(o origin, uid int) error {
 	if err := e.cfg.Clone(o.disk, e.file(diskName), uid); err != nil {
 		return err
@@ -17,7 +18,7 @@ func (e *execution) clone(o origin, uid int) error {
 		return nil
 	}
 	if e.cfg.Driver.Capabilities().SharedMemory || o.snapshot.Sealed != nil {
-		return nil
+		uid = 0
 	}
 	return e.cfg.Clone(o.snapshot.Memory, e.file(memoryName), uid)
 }

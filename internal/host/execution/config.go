@@ -9,6 +9,7 @@ import (
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -24,6 +25,7 @@ type Config struct {
 	Enclosures Enclosures
 	UIDs       *uids.Pool
 	Templates  Templates
+	Snapshots  *snapshot.Store
 	Kernel     kernel.Files // what machines boot that aren't loaded from a snapshot
 	Most       rootfs.Size  // that one machine may have
 	Sessions   session.Limits

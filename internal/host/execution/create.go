@@ -14,7 +14,6 @@ import (
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/machine"
-	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/vmm"
 )
@@ -41,7 +40,7 @@ func (e *execution) begin(ctx context.Context) bool {
 		return false // the removal, or the next life, undoes it
 	}
 	e.log.ErrorContext(ctx, "an execution could not be created", "err", err)
-	if errors.Is(err, vmm.ErrIncompatible) {
+	if errors.Is(err, vmm.ErrIncompatible) && e.rec.Snapshot == "" {
 		e.cfg.Templates.Reject(e.rec.Template)
 	}
 	if err := e.free(context.WithoutCancel(ctx)); err != nil {
@@ -101,6 +100,9 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 	if err := e.run(); err != nil {
 		return err
 	}
+	if e.rec.Snapshot != "" && o.snapshot != nil && o.keep {
+		e.takeOver()
+	}
 	e.sessions.Use(e.link)
 	if o.snapshot == nil {
 		e.afterBoot(o)
@@ -113,10 +115,16 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 
 // beginSessions opens the sessions, those that run in a snapshot among them.
 func (e *execution) beginSessions(o origin) error {
-	if o.snapshot != nil {
-		if err := e.copySessions(o.snapshot.Sessions); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case o.snapshot == nil:
+	case e.rec.Snapshot != "":
+		err = e.restoreSessions(o)
+	default:
+		err = e.copySessions(o.snapshot.Sessions)
+	}
+	if err != nil {
+		return err
 	}
 	return e.loadSessions()
 }
@@ -137,7 +145,7 @@ func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
 
 // makeOne tries it once. The guest has until a time to come up.
 func (e *execution) makeOne(ctx context.Context, o origin, until time.Time, laps *laps) error {
-	if err := e.reserve(o.size); err != nil {
+	if err := e.reserve(o); err != nil {
 		return err
 	}
 	laps.lap("record")
@@ -186,12 +194,12 @@ func (e *execution) startDurable(ctx context.Context, home vmm.Enclosure, o orig
 }
 
 // reserve puts the record on file, with a uid.
-func (e *execution) reserve(size rootfs.Size) error {
+func (e *execution) reserve(o origin) error {
 	uid, err := e.takeUID()
 	if err != nil {
 		return err
 	}
-	if err := e.change(func(r *record) { r.UID, r.Size = uid, size }); err != nil {
+	if err := e.change(func(r *record) { r.UID, r.Size, r.Lineage = uid, o.size, o.lineage }); err != nil {
 		e.cfg.UIDs.Give(uid)
 		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
 	}
@@ -248,7 +256,7 @@ func (e *execution) afterBoot(o origin) {
 			e.log.Error("the template's start command could not be started", "err", err)
 		}
 	}
-	if e.rec.DiskOf == "" {
+	if e.rec.DiskOf == "" && e.rec.Snapshot == "" {
 		e.cfg.Templates.BuildShape(e.rec.Template, o.size)
 	}
 }
@@ -264,6 +272,9 @@ func (e *execution) load(ctx context.Context, home vmm.Enclosure, s template.Sna
 		l.Pages = &vmm.Pages{WorkingSet: s.WorkingSet, Snapshot: s.Digest}
 	}
 	m, err := e.cfg.Driver.Load(ctx, home, l)
+	if errors.Is(err, vmm.ErrIncompatible) && e.rec.Snapshot != "" {
+		return nil, space.Errorf(space.CodeSnapshotUnusable, "snapshot %s can't be loaded on this node, but its disk can be booted: %w", e.rec.Snapshot, err)
+	}
 	if errors.Is(err, vmm.ErrIncompatible) {
 		return nil, space.Errorf(space.CodeTemplateNotReady, "the template's snapshot doesn't fit this node any more: %w", err)
 	}

@@ -36,8 +36,9 @@ type execution struct {
 	attached chan struct{} // closed when the machine was found again, or found gone
 	gone     chan struct{} // closed when nothing is left
 
-	lent  sync.RWMutex  // held for reading by those who clone the disk
-	calls chan struct{} // held by those who call the guest
+	commands chan command  // for the owner
+	lent     sync.RWMutex  // held for reading by those who clone the disk
+	calls    chan struct{} // held by those who call the guest
 
 	// owned by own's goroutine
 	machine  vmm.Machine // nil while there is none
@@ -48,6 +49,7 @@ type execution struct {
 	rec      record
 	meter    meter
 	sessions *session.Set // nil until the execution has run
+	deaf     error        // why the owner takes no command any more; nil: it does
 }
 
 // newExecution returns an execution that has no owner yet.
@@ -56,7 +58,7 @@ func (t *Table) newExecution(dir string, r record) *execution {
 		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
 		log:     slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox),
 		removal: make(chan struct{}), stopping: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{}),
-		meter: meter{turn: make(chan struct{}, 1)}, calls: make(chan struct{}, maxCalls), freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
+		meter: meter{turn: make(chan struct{}, 1)}, calls: make(chan struct{}, maxCalls), commands: make(chan command, maxCommands), freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
 	}
 	e.announce(r.State)
 	if r.Stopping {
@@ -73,27 +75,27 @@ func (e *execution) announce(s space.ExecutionState) {
 	if s != space.ExecutionPending {
 		signal(e.settled)
 	}
-	if s != space.ExecutionPending && s != space.ExecutionRunning {
+	if s != space.ExecutionPending && s != space.ExecutionRunning && s != space.ExecutionPaused {
 		signal(e.ended)
 	}
 }
 
-// own is the owner: it brings the execution to life, watches it, and stops and removes it when that's wanted.
+// own is the owner: it brings the execution to life, watches it, does what it's told, and stops and removes it when that's wanted.
 func (e *execution) own(ctx context.Context) {
 	defer e.letGo()
 	e.until(ctx, e.live, e.stopping, e.removal)
 	signal(e.attached)
-	select {
-	case <-e.stopping:
+	e.until(ctx, e.obey, e.stopping, e.removal)
+	if isSignalled(e.stopping) {
 		e.until(ctx, e.halt, e.removal)
-	case <-e.removal:
-	case <-ctx.Done():
+		e.until(ctx, e.obey, e.removal)
 	}
-	select {
-	case <-e.removal:
-		e.demolish(ctx)
-	case <-ctx.Done():
+	if ctx.Err() != nil {
+		e.hangUp(errStopping())
+		return
 	}
+	e.hangUp(e.errEnding())
+	e.demolish(ctx)
 }
 
 // until calls f with a context that ends when one of the channels is closed.
@@ -127,8 +129,8 @@ func (e *execution) live(ctx context.Context) {
 		if !e.begin(e.cause.In(ctx)) {
 			return
 		}
-	case space.ExecutionRunning:
-		if !e.reattach(ctx) {
+	case space.ExecutionRunning, space.ExecutionPaused:
+		if e.rec.Suspending != "" && e.settleSuspend(ctx) || !e.reattach(ctx) {
 			return
 		}
 	default:
@@ -149,7 +151,7 @@ func (e *execution) want(c chan struct{}) {
 func (e *execution) report() Report {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := Report{Route: e.route, State: e.rec.State, Since: e.rec.Since, Err: e.rec.Error.err()}
+	r := Report{Route: e.route, State: e.rec.State, Since: e.rec.Since, Err: e.rec.Error.err(), Snapshot: e.rec.Suspended, Sessions: e.rec.Sessions}
 	if r.State == space.ExecutionRunning {
 		r.Usage = e.meter.last
 	}
@@ -230,6 +232,10 @@ func (e *execution) loadSessions() error {
 		s.End(e.rec.Error.space())
 	case e.rec.State == space.ExecutionStopped:
 		s.End(errStopped())
+	case e.rec.State == space.ExecutionPaused:
+		s.Refuse(errPaused())
+	case e.rec.State == space.ExecutionSuspended:
+		s.Suspend(errSuspended())
 	}
 	e.sessions = s
 	return nil

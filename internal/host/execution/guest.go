@@ -44,6 +44,9 @@ func (e *execution) reach(ctx context.Context) (_ *link.Link, done func(), err e
 	if isSignalled(e.ended) {
 		return nil, nil, e.endError()
 	}
+	if e.report().State == space.ExecutionPaused {
+		return nil, nil, errPaused()
+	}
 	ctx, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
 	select {
@@ -82,6 +85,8 @@ func (e *execution) endError() error {
 	switch r := e.report(); {
 	case r.Err != nil:
 		return r.Err
+	case r.State == space.ExecutionSuspended:
+		return errSuspended()
 	case r.State == space.ExecutionStopped:
 		return space.Errorf(space.CodeConflict, "execution %s was stopped", e.route.Execution)
 	}

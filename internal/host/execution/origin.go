@@ -16,8 +16,10 @@ type origin struct {
 	disk     string
 	size     rootfs.Size        // of the machine; its disk may be larger than the origin's
 	snapshot *template.Snapshot // nil for a boot
-	keep     bool               // the disk is the only copy of somebody's files
-	give     func()             // lets go of the files
+	keep     bool               // it's the same sandbox's
+	lineage  lineage
+	sessions string // a directory with the sessions in a sandbox's snapshot; "": none
+	give     func() // lets go of the files
 }
 
 // why is what the machine is started for.
@@ -32,10 +34,14 @@ func (o origin) why() machine.Origin {
 func (e *execution) findOrigin(ctx context.Context) (origin, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	if e.rec.DiskOf != "" {
+	switch {
+	case e.rec.Snapshot != "":
+		return e.fromSnapshot()
+	case e.rec.DiskOf != "":
 		return e.fromDisk(ctx)
+	default:
+		return e.fromTemplate()
 	}
-	return e.fromTemplate()
 }
 
 // fromTemplate loads the template's snapshot if it has the size that is wanted, and boots from its disk otherwise.
@@ -44,9 +50,10 @@ func (e *execution) fromTemplate() (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
-	o := origin{disk: s.Disk, size: s.Size, snapshot: &s, give: give}
+	o := origin{disk: s.Disk, size: s.Size, snapshot: &s, give: give, lineage: lineage{Loaded: true, TemplateDigest: s.Digest, Kernel: s.Kernel}}
 	if want := e.rec.Size; want != (rootfs.Size{}) && want != s.Size {
 		o.size, o.snapshot = want, nil
+		o.lineage.Loaded, o.lineage.Kernel = false, e.cfg.Kernel.Digest
 		if err := e.checkSize(want, s.Size.DiskBytes); err != nil {
 			give()
 			return origin{}, err
@@ -61,7 +68,7 @@ func (e *execution) fromDisk(ctx context.Context) (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
-	o := origin{disk: old.file(diskName), size: e.rec.Size, keep: true, give: give}
+	o := origin{disk: old.file(diskName), size: e.rec.Size, keep: true, give: give, lineage: lineage{TemplateDigest: old.rec.Lineage.TemplateDigest, Kernel: e.cfg.Kernel.Digest}}
 	info, err := os.Stat(o.disk)
 	switch {
 	case err != nil:

@@ -95,7 +95,7 @@ func (p *pool) arrived(r record, size rootfs.Size) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.creating++
-	if r.DiskOf == "" {
+	if r.DiskOf == "" && r.Snapshot == "" {
 		k := kind{r.Template, size}
 		p.arrivals[k] = p.arrivals[k].add(time.Now())
 	}

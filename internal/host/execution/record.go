@@ -14,6 +14,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -30,9 +31,16 @@ const maxRecord = 64 << 10
 
 // record is what is on file about an execution. Its only writer is the execution's owner.
 type record struct {
-	Route    space.Route          `json:"route"`
-	Template string               `json:"template"`
-	DiskOf   string               `json:"disk_of,omitempty"` // the execution whose disk it boots from
+	Route    space.Route `json:"route"`
+	Template string      `json:"template"`
+	DiskOf   string      `json:"disk_of,omitempty"` // the execution whose disk it boots from
+
+	Snapshot       string         `json:"snapshot,omitempty"` // the snapshot that it's loaded from, or from whose disk it boots
+	SnapshotDigest string         `json:"snapshot_digest,omitempty"`
+	Cold           bool           `json:"cold,omitempty"` // it boots, though the snapshot has a memory
+	Lineage        lineage        `json:"lineage,omitzero"`
+	Sessions       []session.Copy `json:"sessions,omitempty"` // that came with the snapshot
+
 	Size     rootfs.Size          `json:"size"`
 	UID      int                  `json:"uid"`            // 0 when it was given back
 	Home     string               `json:"home,omitempty"` // the enclosure's id, if it was a slot's; else the execution's is meant
@@ -43,6 +51,10 @@ type record struct {
 	Stopping bool                 `json:"stopping,omitempty"` // Stop was called: it becomes stopped, or is removed
 	Grace    time.Duration        `json:"grace,omitempty"`    // with Stopping: what the processes have between SIGTERM and SIGKILL
 	Removing bool                 `json:"removing,omitempty"` // Remove was called: nothing else will happen
+
+	Quiet      bool   `json:"quiet,omitempty"`      // with paused: the guest is at rest
+	Suspending string `json:"suspending,omitempty"` // the snapshot that is being made; when it's ready the execution is suspended, whatever the state says
+	Suspended  string `json:"suspended,omitempty"`  // with suspended: the snapshot that holds it
 }
 
 // home is the id of the enclosure.

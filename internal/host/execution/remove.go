@@ -29,7 +29,7 @@ func (e *execution) finishEnding(ctx context.Context) {
 
 // readEnded makes the output of an execution that has run readable again after a restart.
 func (e *execution) readEnded() error {
-	if s := e.report().State; s != space.ExecutionLost && s != space.ExecutionStopped {
+	if s := e.report().State; s != space.ExecutionLost && s != space.ExecutionStopped && s != space.ExecutionSuspended {
 		return nil
 	}
 	return e.loadSessions()

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"os"
@@ -26,7 +27,9 @@ import (
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/netns"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -55,14 +58,18 @@ type rig struct {
 	full     error
 	rejected []string
 	wanted   []rootfs.Size   // shapes that had no snapshot
-	ended    chan struct{}   // closed when the processes were told to end
 	starts   *sessionv1.Spec // what the template has running
 	sessions string          // directory of the snapshot's sessions
 	slots    PoolConfig
 	paged    bool       // whether memory comes page by page
 	pages    *vmm.Pages // of the last load
 	fate     error      // why machines end, as far as the driver knows
-	snapshot string     // the name of the snapshot's state file
+	snapshot string     // the name of the template's snapshot's state file
+
+	snapshots *snapshot.Store // of this life
+	asked     []string        // the sessions that guests were asked for
+	life      context.Context // ends with this life
+	die       func()          // ends what this life does where nothing else would
 }
 
 func newRig(t *testing.T) *rig {
@@ -73,15 +80,23 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	return &rig{t: t, dir: dir, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}, ended: make(chan struct{})}
+	return &rig{t: t, dir: dir, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
 }
 
 // open is a new life of the daemon.
 func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
+	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(r.dir, "snapshots"), Volume: r, Own: r.own, Changed: func() {}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(snapshots.Close)
+	r.snapshots = snapshots
+	life, die := context.WithCancel(r.t.Context())
+	r.life, r.die = life, die
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Paged: r.paged, Enclosures: r, UIDs: r.pool, Templates: r, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Paged: r.paged, Enclosures: r, UIDs: r.pool, Templates: r, Snapshots: snapshots, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Changed: func() {},
 		Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
 	})
 	if err != nil {
@@ -131,6 +146,20 @@ func (r *rig) clone(from, to string, _ int) error {
 	defer f.Close()
 	_, err = f.Write(b)
 	return err
+}
+
+// Make, Freeze and Delete stand for subvolumes.
+func (r *rig) Make(path string) error   { return os.Mkdir(path, 0o700) }
+func (r *rig) Freeze(path string) error { return r.step(r.life, "freeze") }
+func (r *rig) Delete(path string) error { return os.RemoveAll(path) }
+
+// own says that all of a file is its own.
+func (r *rig) own(_ context.Context, path string) ([]seal.Part, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	return []seal.Part{{Bytes: info.Size()}}, nil
 }
 
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {
@@ -219,7 +248,7 @@ func (r *rig) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machin
 
 func (r *rig) start(ctx context.Context, e vmm.Enclosure) (vmm.Machine, error) {
 	r.mu.Lock()
-	m := &testMachine{rig: r, pid: len(r.machines) + 1, uid: e.UID, done: make(chan struct{})}
+	m := &testMachine{rig: r, pid: len(r.machines) + 1, uid: e.UID, done: make(chan struct{}), ended: make(chan struct{})}
 	r.machines[m.pid] = m
 	err := r.loadErr
 	r.mu.Unlock()
@@ -277,8 +306,10 @@ type testMachine struct {
 	uid  int
 	once sync.Once
 	done chan struct{}
-	port *port        // nil until somebody dials; guarded by rig.mu
-	name atomic.Value // string: that the guest was given
+
+	ended chan struct{} // closed when the processes were told to end; guarded by rig.mu for writing
+	port  *port         // nil until somebody dials; guarded by rig.mu
+	name  atomic.Value  // string: that the guest was given
 
 	paused atomic.Bool
 }
@@ -295,16 +326,38 @@ func (m *testMachine) dead() bool {
 }
 
 func (m *testMachine) Handle() vmm.Handle           { return vmm.Handle{Driver: "test", PID: m.pid, UID: m.uid} }
-func (m *testMachine) Pause(context.Context) error  { m.paused.Store(true); return nil }
 func (m *testMachine) Resume(context.Context) error { m.paused.Store(false); return nil }
-func (m *testMachine) Kill(context.Context) error   { m.die(); return nil }
-func (m *testMachine) Done() <-chan struct{}        { return m.done }
-func (m *testMachine) Close() error                 { return nil }
-func (m *testMachine) Err() error                   { return m.rig.fate }
-func (m *testMachine) LastWords() string            { return "what it said" }
 
-func (m *testMachine) Save(context.Context, *os.File, *os.File) (vmm.Manifest, vmm.Finish, error) {
-	return vmm.Manifest{}, nil, errors.New("this test saves nothing")
+func (m *testMachine) Pause(ctx context.Context) error {
+	if err := m.rig.step(ctx, "pause"); err != nil {
+		return err
+	}
+	m.paused.Store(true)
+	return nil
+}
+func (m *testMachine) Kill(context.Context) error { m.die(); return nil }
+func (m *testMachine) Done() <-chan struct{}      { return m.done }
+func (m *testMachine) Close() error               { return nil }
+func (m *testMachine) Err() error                 { return m.rig.fate }
+func (m *testMachine) LastWords() string          { return "what it said" }
+
+// Save writes whose state it is.
+func (m *testMachine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifest, vmm.Finish, error) {
+	if !m.paused.Load() {
+		return vmm.Manifest{}, nil, errors.New("it isn't paused")
+	}
+	if err := m.rig.step(ctx, "save"); err != nil {
+		return vmm.Manifest{}, nil, err
+	}
+	_, err := fmt.Fprintf(state, "state of %d", m.pid)
+	finish := func(ctx context.Context) error {
+		if err := m.rig.step(ctx, "finish"); err != nil {
+			return err
+		}
+		_, err := memory.WriteAt([]byte("changed"), 0)
+		return err
+	}
+	return vmm.Manifest{Driver: "test"}, finish, err
 }
 
 func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
@@ -342,7 +395,7 @@ func (m *testMachine) boot() {
 	var work sync.WaitGroup
 	work.Go(func() { <-m.done; m.port.pull() })
 	work.Go(func() { end.Run() })
-	work.Go(func() { m.rig.accept(end, &work) })
+	work.Go(func() { m.accept(end, &work) })
 	m.rig.t.Cleanup(func() { m.die(); work.Wait() })
 }
 
@@ -398,17 +451,17 @@ func (p *port) pull() {
 	}
 }
 
-func (r *rig) accept(end *link.Guest, work *sync.WaitGroup) {
+func (m *testMachine) accept(end *link.Guest, work *sync.WaitGroup) {
 	for {
 		st, err := end.Accept(context.Background())
 		if err != nil {
 			return
 		}
-		work.Go(func() { r.serve(st) })
+		work.Go(func() { m.rig.serve(st, m) })
 	}
 }
 
-func (r *rig) serve(st *link.Stream) {
+func (r *rig) serve(st *link.Stream, m *testMachine) {
 	b, err := st.Recv(context.Background())
 	if err != nil {
 		return
@@ -417,7 +470,10 @@ func (r *rig) serve(st *link.Stream) {
 	proto.Unmarshal(b, call)
 	o := call.GetOpenSession()
 	r.mu.Lock()
-	deaf, ended := r.deaf, r.ended
+	deaf := r.deaf
+	if o != nil {
+		r.asked = append(r.asked, o.GetSession())
+	}
 	r.mu.Unlock()
 	if deaf != nil && call.GetQuiesce() != nil {
 		signal(deaf)
@@ -426,8 +482,7 @@ func (r *rig) serve(st *link.Stream) {
 	}
 	if call.GetTerminate() != nil {
 		r.mu.Lock()
-		close(r.ended)
-		r.ended = make(chan struct{})
+		signal(m.ended)
 		r.mu.Unlock()
 		say(st, &guestv1.Terminated{})
 		st.CloseSend()
@@ -456,7 +511,7 @@ func (r *rig) serve(st *link.Stream) {
 	exit := &sessionv1.Exit{Offset: uint64(len(text))}
 	if o.GetSpec().GetArgv()[0] == "wait" {
 		select {
-		case <-ended:
+		case <-m.ended:
 			exit.Signal, exit.Stopped = int32(unix.SIGTERM), true
 		case <-st.Done():
 			return

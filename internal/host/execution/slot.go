@@ -122,7 +122,7 @@ func (s *slot) wake(ctx context.Context, e *execution) (*link.Link, error) {
 
 // claim makes a slot's machine that of the execution. It reports false if there is none.
 func (e *execution) claim(ctx context.Context, o origin, laps *laps) bool {
-	if o.snapshot == nil {
+	if o.snapshot == nil || e.rec.Snapshot != "" {
 		return false
 	}
 	for s := e.table.pool.take(e.rec.Template, o); s != nil; s = e.table.pool.take(e.rec.Template, o) {
@@ -133,7 +133,7 @@ func (e *execution) claim(ctx context.Context, o origin, laps *laps) bool {
 			continue
 		}
 		e.mu.Lock()
-		e.dir, e.rec.UID, e.rec.Home, e.rec.Size = s.dir, s.rec.UID, s.route.Execution, s.rec.Size
+		e.dir, e.rec.UID, e.rec.Home, e.rec.Size, e.rec.Lineage = s.dir, s.rec.UID, s.route.Execution, s.rec.Size, o.lineage
 		e.mu.Unlock()
 		e.machine, e.link = s.machine, l
 		laps.lap("claim")

@@ -32,18 +32,12 @@ func (t *Table) Stop(ctx context.Context, r space.Route, grace time.Duration) er
 	if grace < 0 || grace > MaxGrace {
 		return space.FieldErrorf("grace", "%s: want 0 to %s", grace, MaxGrace)
 	}
-	e, err := t.find(r)
-	if space.CodeOf(err) == space.CodeExecutionLost {
-		return space.Errorf(space.CodeNotFound, "the node has nothing of execution %s", r.Execution)
-	}
+	e, err := t.standing(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := e.await(ctx, e.settled); err != nil {
-		return err
-	}
 	switch s := e.report().State; s {
-	case space.ExecutionRunning:
+	case space.ExecutionRunning, space.ExecutionPaused:
 		e.wantStopped(grace)
 	case space.ExecutionStopped:
 	default:
@@ -89,12 +83,15 @@ func errStopped() *space.Error {
 // halt stops the execution, from wherever another life of the daemon left it: the intent on file, the processes, the guest's files, the machine
 // and all that it held, the disk, the state.
 func (e *execution) halt(ctx context.Context) {
-	if e.report().State != space.ExecutionRunning {
+	if s := e.report().State; s != space.ExecutionRunning && s != space.ExecutionPaused {
 		e.finishEnding(ctx)
 		return
 	}
+	if e.rec.Suspending != "" && e.settleSuspend(ctx) {
+		return
+	}
 	e.insist(ctx, "note that an execution is to be stopped", func(context.Context) error {
-		err := e.change(func(r *record) { r.Stopping = true })
+		err := e.change(func(r *record) { r.Stopping, r.Suspending = true, "" })
 		if peer.NoRoom(err) {
 			return nil // after a crash the stop is ordered again
 		}
@@ -103,7 +100,7 @@ func (e *execution) halt(ctx context.Context) {
 	if err := e.terminate(ctx); err != nil && ctx.Err() == nil {
 		e.log.Warn("processes are ended with their machine", "err", err)
 	}
-	if err := e.quiesce(ctx); err != nil && ctx.Err() == nil {
+	if err := e.comeToRest(ctx, quiesceTimeout); err != nil && ctx.Err() == nil {
 		e.log.Warn("a guest is ended without having written out its files", "err", err)
 	}
 	if ctx.Err() != nil {
@@ -139,16 +136,6 @@ func (e *execution) terminate(ctx context.Context) error {
 	return e.sessions.Drain(settled)
 }
 
-// quiesce lets the guest write out its files. A machine that is gone has nothing to write any more.
-func (e *execution) quiesce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, quiesceTimeout)
-	defer cancel()
-	if err := e.reachGuest(ctx); err != nil {
-		return err
-	}
-	return machine.Quiesce(ctx, e.link)
-}
-
 // reachGuest makes sure that there is a link to the guest, which the sessions use.
 func (e *execution) reachGuest(ctx context.Context) error {
 	if e.machine == nil {
@@ -157,6 +144,9 @@ func (e *execution) reachGuest(ctx context.Context) error {
 		}
 	}
 	if e.link == nil || isSignalled(e.link.Done()) {
+		if err := e.machine.Resume(ctx); err != nil { // it may be paused
+			return err
+		}
 		l, err := e.greet(ctx, false)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +15,7 @@ import (
 	space "github.com/space-platform/space"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/telemetry"
 )
 
@@ -47,6 +49,11 @@ type Order struct {
 	Template string
 	Size     rootfs.Size
 	DiskOf   string // an execution of the same sandbox that has ended: the machine boots from a copy of its disk; "" for none
+	// Snapshot is one of this sandbox or another that the machine is loaded from, or boots from if it has no memory or Cold says so; "" for none. Nothing starts
+	// unless it has the digest.
+	Snapshot       string
+	SnapshotDigest string
+	Cold           bool
 	// Admit is asked before the execution is begun: until it has answered, no report lacks what it allows. nil: it's allowed.
 	Admit func() error
 }
@@ -58,6 +65,9 @@ type Report struct {
 	Since time.Time
 	Err   error            // a *space.Error, with failed and lost
 	Usage *sandboxv1.Usage // the newest, of one that runs; nil if there is none yet. It's not to be changed
+
+	Snapshot string         // with suspended: that holds it
+	Sessions []session.Copy // that came with the snapshot which it was loaded from; it's not to be changed
 }
 
 // Open reads what an earlier life of the daemon left and goes on with it. It returns when every machine was found again or found gone, at
@@ -80,7 +90,7 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 			cfg.UIDs.Keep(r.UID)
 		}
 	}
-	if err := t.sweepKept(); err != nil {
+	if err := errors.Join(t.sweepKept(), t.sweepTakenOver(records)); err != nil {
 		return nil, err
 	}
 	for _, e := range t.execs {
@@ -163,7 +173,10 @@ func (t *Table) enter(o Order, cause telemetry.Cause) (*execution, error) {
 			return nil, err
 		}
 	}
-	r := record{Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, State: space.ExecutionPending, Since: time.Now()}
+	r := record{
+		Route: o.Route, Template: o.Template, Size: o.Size, DiskOf: o.DiskOf, Snapshot: o.Snapshot, SnapshotDigest: o.SnapshotDigest, Cold: o.Cold,
+		State: space.ExecutionPending, Since: time.Now(),
+	}
 	e := t.newExecution(filepath.Join(t.cfg.Dir, space.HostLabel(o.Route.Execution)), r)
 	e.cause = cause
 	e.kept, t.execs[o.Route.Execution] = t.acquire(o.Route.Sandbox), e

@@ -117,7 +117,7 @@ func (e *execution) take(ctx context.Context) (*sandboxv1.Usage, error) {
 			m.disk, m.diskAt = n, now
 		}
 	}
-	if now.Sub(m.guestAt) >= guestAge {
+	if now.Sub(m.guestAt) >= guestAge && e.report().State == space.ExecutionRunning {
 		m.guest, m.guestAt = e.askGuest(ctx), now
 	}
 	return &sandboxv1.Usage{

@@ -21,7 +21,10 @@ const (
 // watch keeps the link up until the machine is gone or ctx ends, and measures it.
 func (e *execution) watch(ctx context.Context) {
 	e.keepLinked(ctx)
-	if machine.Gone(e.machine) && ctx.Err() == nil {
+	if ctx.Err() != nil || isSignalled(e.ended) { // it was suspended
+		return
+	}
+	if machine.Gone(e.machine) {
 		e.lose(ctx, whyGone(e.machine.Err(), "the sandbox's machine ended unexpectedly"))
 	}
 }
@@ -32,43 +35,53 @@ func (e *execution) keepLinked(ctx context.Context) {
 	defer work.Wait()
 	defer cancel()
 	work.Go(func() { e.measureAlways(measuring) })
+	backOff, retry := firstBackOff, time.NewTimer(0)
+	defer retry.Stop()
 	for {
-		if e.link == nil && !e.relink(ctx) {
-			return
+		var broken <-chan struct{} // nil while there's no link
+		if e.link != nil {
+			broken = e.link.Done()
 		}
 		select {
 		case <-e.machine.Done():
 			return
 		case <-ctx.Done():
 			return
-		case <-e.link.Done():
+		case <-broken:
 			e.log.Warn("the link to the guest broke", "err", e.link.Err())
-			e.link.Close()
-			e.link = nil
+			e.unlink()
+			backOff = firstBackOff
+			retry.Reset(0)
+		case <-retry.C:
+			if !e.relink(ctx) {
+				retry.Reset(backOff)
+				backOff = min(2*backOff, longestBackOff)
+			}
+		case c := <-e.commands:
+			c.do(ctx)
+			if ctx.Err() != nil || isSignalled(e.ended) {
+				return
+			}
+			backOff = firstBackOff
+			retry.Reset(0)
 		}
 	}
 }
 
-// relink greets the guest until it answers. It reports false when the machine is gone or ctx has ended.
+// relink greets the guest of a machine that runs unless there's a link, once. It reports false if that must be tried again.
 func (e *execution) relink(ctx context.Context) bool {
-	ctx, cancel := machine.WhileRunning(ctx, e.machine)
-	defer cancel()
-	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
-		try, cancel := context.WithTimeout(ctx, greetTimeout)
-		l, err := e.greet(try, false)
-		cancel()
-		if err == nil {
-			e.link = l
-			e.sessions.Use(l)
-			return true
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		e.log.Warn("the guest doesn't answer; will try again", "err", err)
-		pause(ctx, backOff)
+	if e.link != nil || e.report().State == space.ExecutionPaused {
+		return true
 	}
-	return false
+	ctx, done := machine.WhileRunning(ctx, e.machine)
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	defer cancel()
+	err := e.reachGuest(ctx)
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("the guest doesn't answer; will try again", "err", err)
+	}
+	return err == nil
 }
 
 // reattach finds the machine that another life of the daemon started. It reports false when the machine is gone or ctx has ended.
@@ -85,6 +98,9 @@ func (e *execution) reattach(ctx context.Context) bool {
 	for backOff := firstBackOff; ctx.Err() == nil; backOff = min(2*backOff, longestBackOff) {
 		err := e.recoverMachine(ctx)
 		if err == nil {
+			err = e.asBefore(ctx)
+		}
+		if err == nil {
 			return true
 		}
 		if errors.Is(err, vmm.ErrGone) {
@@ -95,6 +111,14 @@ func (e *execution) reattach(ctx context.Context) bool {
 		pause(ctx, backOff)
 	}
 	return false
+}
+
+// asBefore has a machine that was found again stand still or run, as the record says: the life before may have died in the middle of a snapshot, or a pause.
+func (e *execution) asBefore(ctx context.Context) error {
+	if e.report().State == space.ExecutionPaused {
+		return e.machine.Pause(ctx)
+	}
+	return e.machine.Resume(ctx)
 }
 
 // recoverMachine looks for the machine once.

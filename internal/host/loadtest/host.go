@@ -18,8 +18,10 @@ import (
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/service"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/uids"
 	"github.com/space-platform/space/internal/host/upload"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -38,6 +40,7 @@ const volumeOptions = "size=2g,mode=0700"
 // Host is a running host of fake machines.
 type Host struct {
 	uploads    *upload.Store
+	snapshots  *snapshot.Store
 	executions *execution.Table
 	service    *service.Host
 }
@@ -69,9 +72,13 @@ func (h *Host) open(ctx context.Context, i instance.Instance, d vmm.Driver, vers
 	if err != nil {
 		return err
 	}
+	h.snapshots, err = snapshot.Open(snapshot.Config{Dir: dir("snapshots"), Volume: volume{}, Own: ownParts, Changed: changes.Notify})
+	if err != nil {
+		return err
+	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: dir("executions"), Sandboxes: dir("sandboxes"), Node: i.Node(), Driver: d, Enclosures: enclosures{i.EnclosuresDir()}, UIDs: uids.New(i.VMUIDs()),
-		Templates: templates, Most: rootfs.Size{VCPUs: cpus, MemoryBytes: memoryBytes, DiskBytes: memoryBytes}, Memory: meminfo.Read, Clone: clone,
+		Templates: templates, Snapshots: h.snapshots, Most: rootfs.Size{VCPUs: cpus, MemoryBytes: memoryBytes, DiskBytes: memoryBytes}, Memory: meminfo.Read, Clone: clone,
 		Room: func() error { return nil }, DiskUsage: func(context.Context, string) (int64, error) { return 0, nil }, Changed: changes.Notify,
 		Sessions: session.Limits{Ends: ends},
 	})
@@ -79,7 +86,7 @@ func (h *Host) open(ctx context.Context, i instance.Instance, d vmm.Driver, vers
 		return err
 	}
 	h.service = &service.Host{
-		Node: i.Node(), Executions: h.executions, Templates: templates, Uploads: h.uploads, Ends: ends, Changes: changes,
+		Node: i.Node(), Executions: h.executions, Templates: templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Changes: changes,
 		Facts: &controlv1.NodeFacts{Driver: d.Name(), Acceleration: d.Capabilities().Acceleration, Cpus: cpus, MemoryBytes: memoryBytes, Version: version},
 	}
 	return nil
@@ -103,8 +110,28 @@ func mountVolume(path string) error {
 	return nil
 }
 
-// clone makes a file that stands for a disk.
-func clone(_, to string, _ int) error { return os.WriteFile(to, nil, 0o600) }
+// clone makes a file that stands for a disk, or a memory: as large as the other one, and empty.
+func clone(from, to string, _ int) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(info.Size()), f.Close())
+}
+
+// volume stands for subvolumes by directories.
+type volume struct{}
+
+func (volume) Make(path string) error   { return os.Mkdir(path, 0o700) }
+func (volume) Freeze(string) error      { return nil }
+func (volume) Delete(path string) error { return os.RemoveAll(path) }
+
+// ownParts says that nothing of a file is its own: they're all empty.
+func ownParts(context.Context, string) ([]seal.Part, error) { return nil, nil }
 
 // Handler serves what sbx-manager asks for.
 func (h *Host) Handler() http.Handler { return h.service.Handler() }
@@ -116,6 +143,9 @@ func (h *Host) Figures() prometheus.Collector { return h.executions.Figures() }
 func (h *Host) Close() {
 	if h.executions != nil {
 		h.executions.Close()
+	}
+	if h.snapshots != nil {
+		h.snapshots.Close()
 	}
 	if h.uploads != nil {
 		h.uploads.Close()

@@ -2,6 +2,8 @@ package loadtest
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,7 +129,20 @@ func (t *templates) SnapshotFor(id string, size rootfs.Size) (template.Snapshot,
 	}
 	state := filepath.Join(t.dir, stateName)
 	m, err := fake.Snapshot(state, vmm.Shape{VCPUs: size.VCPUs, MemoryBytes: size.MemoryBytes})
-	return template.Snapshot{State: state, Disk: filepath.Join(t.dir, emptyName), Size: size, Manifest: m}, func() {}, err
+	memory := filepath.Join(t.dir, fmt.Sprintf("memory-%d", size.MemoryBytes))
+	if err == nil {
+		err = ensureEmpty(memory, size.MemoryBytes)
+	}
+	return template.Snapshot{State: state, Memory: memory, Disk: filepath.Join(t.dir, emptyName), Size: size, Manifest: m}, func() {}, err
+}
+
+// ensureEmpty makes a file of a size that takes no room.
+func ensureEmpty(path string, bytes int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(bytes), f.Close())
 }
 
 // BuildShape, Start, Loadable, Probe and Reject implement execution.Templates: there is no pool, and nothing runs in a snapshot.

@@ -19,6 +19,7 @@ import (
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -29,6 +30,10 @@ const maxRequest = 3 << 20
 type Executions interface {
 	Ensure(ctx context.Context, o execution.Order) (execution.Report, error)
 	Stop(ctx context.Context, r space.Route, grace time.Duration) error
+	Pause(ctx context.Context, r space.Route) error
+	Resume(ctx context.Context, r space.Route) error
+	Suspend(ctx context.Context, r space.Route, snapshot string) error
+	TakeSnapshot(ctx context.Context, r space.Route, id string, kind snapshot.Kind) error
 	Remove(ctx context.Context, r space.Route) error
 	Attach(ctx context.Context, r space.Route, q session.Request, send session.Send) error
 	Sessions(r space.Route) (*session.Set, error)
@@ -40,11 +45,10 @@ type Executions interface {
 
 // Host implements the services.
 type Host struct {
-	hostv1connect.UnimplementedHostServiceHandler
-
 	Node       string // its name
 	Executions Executions
 	Templates  Templates
+	Snapshots  Snapshots
 	Uploads    Uploads
 	Ends       Ends
 	Facts      *controlv1.NodeFacts
@@ -86,11 +90,19 @@ func (h *Host) EnsureExecution(ctx context.Context, req *connect.Request[hostv1.
 	if of := o.GetDiskOf(); err == nil && of != "" {
 		err = checkID("disk_of", space.PrefixExecution, of)
 	}
+	if of := o.GetSnapshot(); err == nil && of != "" {
+		err = checkID("snapshot", space.PrefixSnapshot, of)
+	}
+	if err == nil && o.GetSnapshot() != "" && o.GetDiskOf() != "" {
+		err = space.FieldErrorf("disk_of", "a machine is made from a disk or from a snapshot, not both")
+	}
 	if err != nil {
 		return nil, peer.ToConnect(err)
 	}
 	r, err := h.Executions.Ensure(ctx, execution.Order{
-		Route: route, Template: o.GetTemplate(), Size: size(o.GetShape()), DiskOf: o.GetDiskOf(), Admit: func() error { return h.admit(req.Msg.GetLife()) },
+		Route: route, Template: o.GetTemplate(), Size: size(o.GetShape()), DiskOf: o.GetDiskOf(),
+		Snapshot: o.GetSnapshot(), SnapshotDigest: o.GetSnapshotDigest(), Cold: o.GetCold(),
+		Admit: func() error { return h.admit(req.Msg.GetLife()) },
 	})
 	if err != nil {
 		return nil, peer.ToConnect(err)
@@ -165,6 +177,9 @@ func (h *Host) status() *hostv1.WatchResponse {
 	}
 	for _, r := range h.Templates.Reports() {
 		out.Templates = append(out.Templates, templateReport(r))
+	}
+	for _, r := range h.Snapshots.Reports() {
+		out.Snapshots = append(out.Snapshots, snapshotReport(r))
 	}
 	for _, u := range h.Uploads.List() {
 		out.Uploads = append(out.Uploads, &controlv1.UploadReport{Upload: u.ID, Bytes: uint64(u.Bytes)})

@@ -27,6 +27,7 @@ import (
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/template"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -51,12 +52,15 @@ type rig struct {
 	built    template.Order // the newest
 	received map[string]uint64
 	unwanted []string // uploads
+
+	did       []string // what was ordered about executions and snapshots
+	snapshots []snapshot.Report
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{changes: NewChanges()}
-	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Ends: ends{}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
+	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Snapshots: snapshots{r}, Ends: ends{}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := peer.Listen(socket, 0)
 	if err != nil {

@@ -19,6 +19,7 @@ type Snapshot struct {
 	Disk       string
 	DiskDigest string
 	Digest     string   // of its manifest, which names it
+	Kernel     string   // digest of the kernel and initramfs that run in it
 	WorkingSet string   // path of the file for what its machines need of the memory first, which needn't be there
 	Sessions   string   // a directory with the sessions that run in it; "": none
 	Sealed     *os.File // the memory once more, shared by all machines; nil if it isn't
@@ -102,7 +103,7 @@ func (s *Store) ready(template string) (*entry, error) {
 func (s *Store) snapshot(b *base) Snapshot {
 	out := Snapshot{
 		State: b.file(stateName), Memory: b.file(memoryName), Disk: b.file(diskName), DiskDigest: b.m.Files[diskName].SHA256, Sealed: b.sealed,
-		Size: b.m.Size, Manifest: b.m.VMM, Digest: b.digest, WorkingSet: s.workingSet(b),
+		Size: b.m.Size, Manifest: b.m.VMM, Digest: b.digest, WorkingSet: s.workingSet(b), Kernel: b.m.Sources.Kernel,
 	}
 	if b.m.Order.Start != "" {
 		out.Sessions = filepath.Join(b.dir, sessionsName)

@@ -26,5 +26,8 @@ func (m *Manager) Attach(ctx context.Context, req *connect.Request[sessionv1.Att
 		return peer.ToConnect(err)
 	}
 	defer leave()
-	return relay.Copy(ctx, m.sessions, req.Msg, out.Send)
+	return relay.Copy(ctx, m.sessions, req.Msg, func(e *sessionv1.AttachResponse) error {
+		m.table.passed(route)
+		return out.Send(e)
+	})
 }

@@ -35,7 +35,26 @@ func (m *Manager) Call(ctx context.Context, stream *connect.BidiStream[sandboxv1
 		return peer.ToConnect(err)
 	}
 	defer leave()
-	return relay.Call(ctx, m.sandboxes, first, stream)
+	return relay.Call(ctx, m.sandboxes, first, noted{stream, func() { m.table.passed(route) }})
+}
+
+// noted is the caller's side of a call whose messages are noted.
+type noted struct {
+	relay.CallStream
+	note func()
+}
+
+func (n noted) Receive() (*sandboxv1.CallRequest, error) {
+	m, err := n.CallStream.Receive()
+	if err == nil {
+		n.note()
+	}
+	return m, err
+}
+
+func (n noted) Send(m *sandboxv1.CallResponse) error {
+	n.note()
+	return n.CallStream.Send(m)
 }
 
 // Put passes an upload on to the host.

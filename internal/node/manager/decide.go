@@ -4,6 +4,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/telemetry"
 )
@@ -12,13 +13,19 @@ import (
 type action int
 
 const (
-	actNone   action = iota
-	actEnsure        // the host must make the execution
-	actStop          // the host must stop it
-	actRemove        // the host must remove it
-	actBuild         // the host must be told of a template's order
-	actDrop          // the host must remove a template
-	actSettle        // the host was told, and hasn't shown it yet
+	actNone    action = iota
+	actEnsure         // the host must make the execution
+	actPause          // the host must have it stand still
+	actResume         // the host must have it go on
+	actSuspend        // the host must suspend it
+	actStop           // the host must stop it
+	actRemove         // the host must remove it
+	actBuild          // the host must be told of a template's order
+	actDrop           // the host must remove a template
+	actSettle         // the host was told, and hasn't shown it yet
+	actTake           // the host must take a snapshot
+	actDiscard        // the host must remove a snapshot
+	actConfirm        // the host was told of a snapshot, and hasn't shown it yet
 )
 
 // decide returns what the host has to do so that a record comes true.
@@ -28,11 +35,22 @@ func decide(r record) action {
 		return actRemove
 	case r.Wanted != wantRemoved && r.State == space.ExecutionPending && r.Order != "":
 		return actEnsure
-	case r.Wanted == wantStopped && r.State == space.ExecutionRunning:
+	case r.Wanted == wantPaused && r.State == space.ExecutionRunning:
+		return actPause
+	case r.Wanted == wantRunning && r.State == space.ExecutionPaused:
+		return actResume
+	case r.Wanted == wantSuspended && live(r.State):
+		return actSuspend
+	case r.Wanted == wantStopped && live(r.State):
 		return actStop
 	default:
 		return actNone
 	}
+}
+
+// live reports whether an execution has a machine.
+func live(s space.ExecutionState) bool {
+	return s == space.ExecutionRunning || s == space.ExecutionPaused
 }
 
 // orderRun is the record after EnsureExecution was ordered; old is its record and newest its sandbox's newest one, nil where there is
@@ -103,6 +121,9 @@ type seen struct {
 	Err   *problem
 	Since time.Time
 	Usage *sandboxv1.Usage // nil if it wasn't told
+
+	Snapshot string                   // of a suspended one
+	Sessions []*controlv1.SessionCopy // that came with its snapshot
 }
 
 // observe is the record after a Watch message that has s about it; s is nil if the message doesn't name the execution, which means
@@ -125,17 +146,19 @@ func observe(r record, s *seen, now time.Time) record {
 // follows reports whether an execution can come from a state to next.
 func follows(s, next space.ExecutionState) bool {
 	switch next {
-	case space.ExecutionRunning:
-		return s == space.ExecutionPending
-	case space.ExecutionStopped:
-		return s == space.ExecutionPending || s == space.ExecutionRunning
+	case space.ExecutionRunning, space.ExecutionPaused:
+		return s != next && (s == space.ExecutionPending || live(s))
+	case space.ExecutionStopped, space.ExecutionSuspended:
+		return s == space.ExecutionPending || live(s)
 	default:
 		return final(next) && !final(s)
 	}
 }
 
 func absent(r record, now time.Time) record {
-	what := map[space.ExecutionState]string{space.ExecutionRunning: "machine", space.ExecutionStopped: "disk"}[r.State]
+	what := map[space.ExecutionState]string{
+		space.ExecutionRunning: "machine", space.ExecutionPaused: "machine", space.ExecutionStopped: "disk", space.ExecutionSuspended: "suspended machine",
+	}[r.State]
 	if what == "" || r.Wanted == wantRemoved {
 		return r
 	}
@@ -147,7 +170,11 @@ func absent(r record, now time.Time) record {
 // adopt is the record of an execution that the host has and nobody ordered here. It's reported like any other, and the control plane
 // orders its removal if it doesn't want it.
 func adopt(s seen, now time.Time) record {
-	return observe(record{Route: s.Route, Wanted: wantRunning, State: space.ExecutionPending, Since: now}, &s, now)
+	w := wantRunning
+	if s.State == space.ExecutionPaused { // nobody here knows who wanted that: it isn't resumed without an order
+		w = wantPaused
+	}
+	return observe(record{Route: s.Route, Wanted: w, State: space.ExecutionPending, Since: now}, &s, now)
 }
 
 // fail is the record after the host refused EnsureExecution for good.
@@ -173,6 +200,10 @@ func admit(route space.Route, r *record) error {
 		return lostError(*r)
 	case r.State == space.ExecutionStopped:
 		return space.Errorf(space.CodeConflict, "sandbox %s is stopped; start it", route.Sandbox)
+	case r.State == space.ExecutionPaused:
+		return space.Errorf(space.CodeConflict, "sandbox %s is paused; resume it", route.Sandbox)
+	case r.State == space.ExecutionSuspended:
+		return space.Errorf(space.CodeConflict, "sandbox %s is suspended; restore it", route.Sandbox)
 	case r.State != space.ExecutionRunning:
 		return space.Errorf(space.CodeUnavailable, "the machine of sandbox %s isn't running yet; try again", route.Sandbox)
 	}
@@ -188,6 +219,15 @@ func admitAttach(route space.Route, r *record) error {
 		return admitReading(route, r)
 	}
 	return err
+}
+
+// keepStream says whether a stream that was admitted goes on though it wouldn't be admitted any more: a pause alone ends none, and what is suspended tells its
+// clients itself.
+func keepStream(route space.Route, r *record) error {
+	if r != nil && (r.State == space.ExecutionPaused || r.State == space.ExecutionSuspended) {
+		return admitReading(route, r)
+	}
+	return admit(route, r)
 }
 
 // admitReading says whether what is kept of a sandbox's ended sessions may be read by the route of an execution, which needn't run.

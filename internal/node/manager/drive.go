@@ -21,7 +21,8 @@ const (
 	maxEnsures = 16
 	maxRemoves = 16
 	maxStops   = 16
-	maxBuilds  = 4 // and removals of templates
+	maxBuilds  = 4  // and removals of templates
+	maxFreezes = 32 // pauses, resumes, suspends, and what is about snapshots
 )
 
 // How long one call on the host may take. The host goes on with what it has begun; the next try joins it.
@@ -40,12 +41,15 @@ func (m *Manager) drive(ctx context.Context, key string, woken <-chan struct{}) 
 		if act == actNone {
 			return
 		}
-		m.whileLacking(ctx, key, act, woken, func(ctx context.Context) { m.keepTrying(cause(r, o).In(ctx), key, m.call(act, r, o)) })
+		m.whileLacking(ctx, key, act, r, woken, func(ctx context.Context) { m.keepTrying(m.cause(key, r, o).In(ctx), key, m.call(key, act, r, o)) })
 	}
 }
 
 // cause is what asked for what a key's record lacks.
-func cause(r record, o templateOrder) telemetry.Cause {
+func (m *Manager) cause(key string, r record, o templateOrder) telemetry.Cause {
+	if s := m.table.snapshotOrder(key); s.report != nil {
+		return s.cause
+	}
 	if o.Template != "" {
 		return o.Cause
 	}
@@ -54,7 +58,7 @@ func cause(r record, o templateOrder) telemetry.Cause {
 
 // whileLacking runs try until the key lacks something else than act, and returns when try has ended: a removal never runs beside the
 // creation that it follows.
-func (m *Manager) whileLacking(ctx context.Context, key string, act action, woken <-chan struct{}, try func(context.Context)) {
+func (m *Manager) whileLacking(ctx context.Context, key string, act action, r record, woken <-chan struct{}, try func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
@@ -65,7 +69,7 @@ func (m *Manager) whileLacking(ctx context.Context, key string, act action, woke
 	for {
 		select {
 		case <-woken:
-			if now, _, _ := m.table.lacks(key); now != act {
+			if now, n, _ := m.table.lacks(key); now != act || n.Snapshot != r.Snapshot || n.Operation != r.Operation {
 				cancel()
 			}
 		case <-done:
@@ -88,7 +92,7 @@ func (m *Manager) keepTrying(ctx context.Context, key string, call func(context.
 }
 
 // call returns what brings a record nearer to what it should be. It notes its outcome in the table itself.
-func (m *Manager) call(act action, r record, o templateOrder) func(context.Context) error {
+func (m *Manager) call(key string, act action, r record, o templateOrder) func(context.Context) error {
 	switch act {
 	case actEnsure:
 		return func(ctx context.Context) error { return m.ensure(ctx, r) }
@@ -96,6 +100,18 @@ func (m *Manager) call(act action, r record, o templateOrder) func(context.Conte
 		return func(ctx context.Context) error { return m.remove(ctx, r) }
 	case actStop:
 		return func(ctx context.Context) error { return m.halt(ctx, r) }
+	case actPause:
+		return func(ctx context.Context) error { return m.pause(ctx, r) }
+	case actResume:
+		return func(ctx context.Context) error { return m.resume(ctx, r) }
+	case actSuspend:
+		return func(ctx context.Context) error { return m.suspend(ctx, r) }
+	case actTake:
+		return func(ctx context.Context) error { return m.takeSnapshot(ctx, key, m.table.snapshotOrder(key)) }
+	case actDiscard:
+		return func(ctx context.Context) error { return m.discard(ctx, key) }
+	case actConfirm:
+		return func(ctx context.Context) error { return m.confirm(ctx) }
 	case actBuild:
 		return func(ctx context.Context) error { return m.build(ctx, o) }
 	case actDrop:

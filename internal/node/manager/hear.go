@@ -14,7 +14,7 @@ import (
 
 // hear takes in a Watch message: it is the whole truth about what the host has. An error means that it was not taken in.
 func (t *table) hear(m *hostv1.WatchResponse) error {
-	h := &hostStatus{listed: t.listed(m), templates: m.GetTemplates(), facts: m.GetFacts(), ends: m.GetSessionEnds(), uploads: m.GetUploads()}
+	h := &hostStatus{listed: t.listed(m), templates: m.GetTemplates(), facts: m.GetFacts(), ends: m.GetSessionEnds(), uploads: m.GetUploads(), snapshots: m.GetSnapshots()}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.host
@@ -25,6 +25,7 @@ func (t *table) hear(m *hostv1.WatchResponse) error {
 		t.host = old
 		return err
 	}
+	t.settleSnapshots()
 	if c.empty() && (!h.sameBesides(old) || h.firstFigures(old)) {
 		t.announce()
 	}
@@ -49,7 +50,13 @@ func (t *table) observed(h *hostStatus) change {
 		if l, ok := h.listed[id]; ok && l.Route == r.Route {
 			s = &l
 		}
-		if n := observe(r, s, t.now()); !n.equal(r) {
+		n := observe(r, s, t.now())
+		if n.Wanted == wantSuspended && live(n.State) {
+			if err := h.snapshotError(n.Snapshot); err != nil {
+				n = refuseTurn(n, err)
+			}
+		}
+		if !n.equal(r) {
 			c.records[id] = &n
 		}
 	}
@@ -73,7 +80,8 @@ func (t *table) listed(m *hostv1.WatchResponse) map[string]seen {
 			slog.Error("the host reports an execution with a route that can't be one of its own", "execution", r.GetRoute().GetExecution(), "err", err)
 			continue
 		}
-		s := seen{Route: route, State: space.ExecutionState(r.GetState()), Err: problemOf(peer.MessageError(r.GetError())), Usage: r.GetUsage()}
+		s := seen{Route: route, State: space.ExecutionState(r.GetState()), Err: problemOf(peer.MessageError(r.GetError())), Usage: r.GetUsage(),
+			Snapshot: r.GetSnapshot(), Sessions: r.GetSessions()}
 		if r.GetSince() != nil {
 			s.Since = r.GetSince().AsTime()
 		}
@@ -93,6 +101,7 @@ func (h *hostStatus) sameBesides(o *hostStatus) bool {
 		}
 	}
 	return slices.EqualFunc(h.ends, o.ends, func(a, b *controlv1.SessionEnd) bool { return proto.Equal(a, b) }) &&
+		slices.EqualFunc(h.snapshots, o.snapshots, func(a, b *controlv1.SnapshotReport) bool { return proto.Equal(a, b) }) &&
 		slices.EqualFunc(h.uploads, o.uploads, func(a, b *controlv1.UploadReport) bool { return proto.Equal(a, b) })
 }
 

@@ -49,7 +49,7 @@ type Manager struct {
 	removals  removals
 	arrived   chan *hostv1.AcknowledgeRequest // to make
 
-	ensures, stops, removes, builds, puts chan struct{} // a slot per call on the host
+	ensures, stops, removes, builds, freezes, puts chan struct{} // a slot per call on the host
 }
 
 // timing is the first and the longest waits of the loops.
@@ -76,7 +76,7 @@ func Open(c Config) (*Manager, error) {
 		table: t, control: c.Control, host: c.Host, sessions: c.Sessions, sandboxes: c.Sandboxes, uploads: c.Uploads, timing: usualTiming, removals: removals{write: t.removed},
 		arrived: make(chan *hostv1.AcknowledgeRequest, 1),
 		ensures: make(chan struct{}, maxEnsures), stops: make(chan struct{}, maxStops), removes: make(chan struct{}, maxRemoves),
-		builds: make(chan struct{}, maxBuilds), puts: make(chan struct{}, maxPuts),
+		builds: make(chan struct{}, maxBuilds), freezes: make(chan struct{}, maxFreezes), puts: make(chan struct{}, maxPuts),
 	}, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/space-platform/space/internal/peer"
 	"github.com/space-platform/space/internal/telemetry"
 )
@@ -19,13 +21,14 @@ type report struct {
 	changed <-chan struct{} // closed when a newer report would say something else
 	gone    []string        // executions whose tombstones the report bears out by leaving them out
 	refused []string        // templates that the report says the host refused to build
+	unmade  []string        // snapshots that it says the host refused to make
 }
 
 func (t *table) report() report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := report{version: t.version, changed: t.changed, msg: &controlv1.SynchronizeRequest{
-		Node: t.node, Complete: t.host != nil, Templates: t.templateReports(),
+		Node: t.node, Complete: t.host != nil, Templates: t.templateReports(), Snapshots: t.snapshotReports(),
 	}}
 	if t.host != nil {
 		out.msg.Facts, out.msg.SessionEnds, out.msg.Uploads = t.host.facts, t.host.ends, t.host.uploads
@@ -33,6 +36,11 @@ func (t *table) report() report {
 	for id, o := range t.orders {
 		if o.Err != nil {
 			out.refused = append(out.refused, id)
+		}
+	}
+	for id, o := range t.snapshots {
+		if o.err != nil {
+			out.unmade = append(out.unmade, id)
 		}
 	}
 	for id, r := range t.records {
@@ -51,10 +59,21 @@ const maxUsageAge = 15 * time.Second
 // executionReport is a record as the control plane reads it, with the host's newest figures of one that runs. mu is held.
 func (t *table) executionReport(r record) *controlv1.ExecutionReport {
 	out := r.report()
-	if r.State != space.ExecutionRunning || t.host == nil {
+	if at, ok := t.active[r.Route.Execution]; ok {
+		out.Active = timestamppb.New(at)
+	}
+	if t.host == nil {
 		return out
 	}
-	if s, ok := t.host.listed[r.Route.Execution]; ok && s.Route == r.Route && t.now().Sub(s.Usage.GetAt().AsTime()) <= maxUsageAge {
+	s, ok := t.host.listed[r.Route.Execution]
+	if !ok || s.Route != r.Route {
+		return out
+	}
+	out.Sessions = s.Sessions
+	if r.State == space.ExecutionSuspended {
+		out.Snapshot = s.Snapshot
+	}
+	if r.State == space.ExecutionRunning && t.now().Sub(s.Usage.GetAt().AsTime()) <= maxUsageAge {
 		out.Usage = s.Usage
 	}
 	return out
@@ -97,6 +116,16 @@ func (t *table) order(c change, o *controlv1.Order) (string, error) {
 		return t.orderRemove(c, o.RemoveExecution, cause)
 	case *controlv1.Order_EnsureTemplate:
 		return t.orderTemplate(c, o.EnsureTemplate, cause)
+	case *controlv1.Order_PauseExecution:
+		return t.orderTurn(c, o.PauseExecution.GetRoute(), turnOrder{wanted: wantPaused, operation: o.PauseExecution.GetOperation(), cause: cause})
+	case *controlv1.Order_ResumeExecution:
+		return t.orderTurn(c, o.ResumeExecution.GetRoute(), turnOrder{wanted: wantRunning, operation: o.ResumeExecution.GetOperation(), cause: cause})
+	case *controlv1.Order_SuspendExecution:
+		return t.orderTurn(c, o.SuspendExecution.GetRoute(), turnOrder{wanted: wantSuspended, snapshot: o.SuspendExecution.GetSnapshot(), cause: cause})
+	case *controlv1.Order_TakeSnapshot:
+		return t.orderTake(o.TakeSnapshot, cause)
+	case *controlv1.Order_RemoveSnapshot:
+		return t.orderDiscard(o.RemoveSnapshot, cause)
 	case *controlv1.Order_StopExecution:
 		return t.orderStop(c, o.StopExecution, cause)
 	case *controlv1.Order_RemoveTemplate:
@@ -189,6 +218,11 @@ func (t *table) forgettable(rep report, named map[string]bool) change {
 	for _, id := range rep.gone {
 		if r := t.record(id); r != nil && acknowledged(*r, rep.msg.GetComplete(), named[id], t.host.lists(id)) {
 			c.records[id] = nil
+		}
+	}
+	for _, id := range rep.unmade {
+		if o, ok := t.snapshots[id]; ok && o.err != nil && !named[id] {
+			delete(t.snapshots, id)
 		}
 	}
 	for _, id := range rep.refused {

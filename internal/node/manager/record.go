@@ -15,9 +15,11 @@ import (
 type wanted string
 
 const (
-	wantRunning wanted = "running"
-	wantStopped wanted = "stopped"
-	wantRemoved wanted = "removed"
+	wantRunning   wanted = "running"
+	wantPaused    wanted = "paused"
+	wantSuspended wanted = "suspended"
+	wantStopped   wanted = "stopped"
+	wantRemoved   wanted = "removed"
 )
 
 // record is what the node knows of one execution. It's a value: changes make a new one, see decide.go.
@@ -28,6 +30,11 @@ type record struct {
 	Grace   time.Duration   `json:"grace,omitempty"`   // with wantStopped: what the processes have between SIGTERM and SIGKILL
 	Removed bool            `json:"removed,omitempty"` // a tombstone: the host has nothing left of it
 	Cause   telemetry.Cause `json:"cause,omitzero"`    // what asked for what is wanted
+
+	Operation string   `json:"operation,omitempty"` // with wantPaused, and with wantRunning of one that is to go on: named if it's refused
+	Snapshot  string   `json:"snapshot,omitempty"`  // with wantSuspended: the one to be made
+	Refused   string   `json:"refused,omitempty"`   // the operation that was refused last
+	Refusal   *problem `json:"refusal,omitempty"`   // why
 
 	State space.ExecutionState `json:"state"`
 	Err   *problem             `json:"error,omitempty"` // with failed and lost
@@ -65,15 +72,23 @@ func (p *problem) err() error {
 func (r record) report() *controlv1.ExecutionReport {
 	return &controlv1.ExecutionReport{
 		Route: peer.RouteMessage(r.Route), State: string(r.State), Error: peer.ErrorMessage(r.Err.err()), Since: timestamppb.New(r.Since),
+		Refused: r.Refused, Refusal: peer.ErrorMessage(r.Refusal.err()),
 	}
 }
 
 // equal reports whether two records are the same in every field.
 func (r record) equal(o record) bool {
-	a, b := r.Err, o.Err
-	if (a == nil) != (b == nil) || a != nil && *a != *b || !r.Since.Equal(o.Since) {
+	if !r.Err.equal(o.Err) || !r.Refusal.equal(o.Refusal) || !r.Since.Equal(o.Since) {
 		return false
 	}
-	r.Err, o.Err, r.Since, o.Since = nil, nil, time.Time{}, time.Time{}
+	r.Err, o.Err, r.Refusal, o.Refusal, r.Since, o.Since = nil, nil, nil, nil, time.Time{}, time.Time{}
 	return r == o
+}
+
+// equal reports whether two problems are the same; nil is none.
+func (p *problem) equal(o *problem) bool {
+	if p == nil || o == nil {
+		return p == o
+	}
+	return *p == *o
 }

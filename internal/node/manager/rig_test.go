@@ -79,8 +79,6 @@ func (s *signal) until(t *testing.T, what string, holds func() bool) {
 // fakeHost is a spaced-host whose machines are entries of a map. Unlike the real one it would make a removed execution again, so that
 // whoever asks for that is caught.
 type fakeHost struct {
-	hostv1connect.UnimplementedHostServiceHandler
-
 	*signal
 	machines  map[string]*controlv1.ExecutionReport
 	templates map[string]*controlv1.TemplateReport
@@ -97,14 +95,20 @@ type fakeHost struct {
 	received  map[string]uint64 // the newest acknowledged lines of logs, by template
 	call      func(context.Context, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
 	put       func(context.Context, *connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
-	refuse    map[string]error // by execution or template
+	refuse    map[string]error // by execution, template or snapshot
+	snapshots map[string]*controlv1.SnapshotReport
+
+	turns      []string        // pauses, resumes and suspends, as they came
+	fails      map[string]bool // snapshots that can't be made
+	taken      map[string]int
+	suspendErr error // refuses every suspend
 	// at is called without the lock before and after each effect; it may wait.
 	at func(ctx context.Context, step, id string)
 }
 
 func newHost() *fakeHost {
 	return &fakeHost{signal: newSignal(), machines: map[string]*controlv1.ExecutionReport{}, templates: map[string]*controlv1.TemplateReport{},
-		created: map[string]int{}, removed: map[string]int{}, stopping: map[string]int{}, builds: map[string]int{}, refuse: map[string]error{},
+		created: map[string]int{}, removed: map[string]int{}, stopping: map[string]int{}, builds: map[string]int{}, snapshots: map[string]*controlv1.SnapshotReport{}, fails: map[string]bool{}, taken: map[string]int{}, refuse: map[string]error{},
 		orders: map[string]*controlv1.EnsureExecution{}, templated: map[string]*controlv1.EnsureTemplate{}}
 }
 
@@ -235,6 +239,9 @@ func (h *fakeHost) Watch(ctx context.Context, _ *connect.Request[hostv1.WatchReq
 		m, rung := &hostv1.WatchResponse{Facts: &controlv1.NodeFacts{Driver: "fake", Cpus: 2}, SessionEnds: h.ends, Uploads: slices.Clone(h.uploads)}, h.rung
 		for _, r := range h.machines {
 			m.Executions = append(m.Executions, r)
+		}
+		for _, r := range h.snapshots {
+			m.Snapshots = append(m.Snapshots, r)
 		}
 		for _, r := range h.templates {
 			m.Templates = append(m.Templates, r)

@@ -23,7 +23,7 @@ const (
 // stream is an admitted Attach or Call.
 type stream struct {
 	kind  kind
-	admit func(space.Route, *record) error // what it needs: admit, admitAttach or admitReading
+	admit func(space.Route, *record) error // what it needs: admit, admitAttach or admitReading; keepStream is enough to go on
 	route space.Route
 	end   func(cause error) // ends its context with the cause after the grace; later calls change nothing
 }
@@ -42,9 +42,11 @@ func (t *table) enter(ctx context.Context, k kind, needs func(space.Route, *reco
 	streamCtx, cancel := context.WithCancelCause(ctx)
 	s := &stream{kind: k, admit: needs, route: route, end: endOnce(t.grace, cancel)}
 	t.streams[s] = struct{}{}
+	t.active[route.Execution] = t.now()
 	return streamCtx, func() {
 		t.mu.Lock()
 		delete(t.streams, s)
+		t.active[route.Execution] = t.now()
 		t.mu.Unlock()
 		cancel(nil)
 	}, nil
@@ -81,8 +83,26 @@ func endOnce(grace time.Duration, cancel context.CancelCauseFunc) func(error) {
 // endStreams ends the streams that the records don't admit any more. mu is held.
 func (t *table) endStreams() {
 	for s := range t.streams {
-		if err := s.admit(s.route, find(t.records, t.newest, s.route)); err != nil {
+		r := find(t.records, t.newest, s.route)
+		err := s.admit(s.route, r)
+		if err != nil && keepStream(s.route, r) != nil {
 			s.end(err)
+		}
+	}
+}
+
+// passed notes that something passed between a client and an execution.
+func (t *table) passed(route space.Route) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.active[route.Execution] = t.now()
+}
+
+// forgetActive forgets those of executions that aren't here any more. mu is held.
+func (t *table) forgetActive() {
+	for id := range t.active {
+		if _, ok := t.records[id]; !ok {
+			delete(t.active, id)
 		}
 	}
 }

@@ -33,10 +33,13 @@ type table struct {
 	records map[string]record        // by execution
 	newest  map[string]string        // sandbox → its execution of the highest epoch
 	orders  map[string]templateOrder // by template
-	host    *hostStatus              // nil until the host was heard in this life
-	streams map[*stream]struct{}
-	version uint64        // of what a report says
-	changed chan struct{} // closed when version grows
+
+	snapshots map[string]snapshotOrder // by snapshot
+	active    map[string]time.Time     // when something last passed between clients and an execution, by execution
+	host      *hostStatus              // nil until the host was heard in this life
+	streams   map[*stream]struct{}
+	version   uint64        // of what a report says
+	changed   chan struct{} // closed when version grows
 }
 
 // hostStatus is the host's latest Watch message.
@@ -46,6 +49,7 @@ type hostStatus struct {
 	facts     *controlv1.NodeFacts
 	ends      []*controlv1.SessionEnd // that the control plane hasn't been told of for sure
 	uploads   []*controlv1.UploadReport
+	snapshots []*controlv1.SnapshotReport
 }
 
 func openTable(path, node string) (*table, error) {
@@ -60,7 +64,7 @@ func openTable(path, node string) (*table, error) {
 	}
 	t := &table{
 		store: s, node: node, now: time.Now, kick: func(string) {}, grace: streamGrace, share: maxSandboxStreams,
-		records: records, orders: orders, streams: map[*stream]struct{}{}, version: 1, changed: make(chan struct{}),
+		records: records, orders: orders, snapshots: map[string]snapshotOrder{}, active: map[string]time.Time{}, streams: map[*stream]struct{}{}, version: 1, changed: make(chan struct{}),
 	}
 	t.index()
 	return t, nil
@@ -92,6 +96,7 @@ func (t *table) commit(c change) error {
 func (t *table) show(c change) {
 	put(t.records, c.records)
 	put(t.orders, c.orders)
+	t.forgetActive()
 	t.index()
 	t.endStreams()
 	t.announce()
@@ -138,6 +143,9 @@ func (t *table) keys() []string {
 func (t *table) lacks(key string) (action, record, templateOrder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if o, ok := t.snapshots[key]; ok {
+		return decideSnapshot(o), record{}, templateOrder{}
+	}
 	if o, ok := t.orders[key]; ok {
 		return decideTemplate(o), record{}, o
 	}
@@ -146,6 +154,13 @@ func (t *table) lacks(key string) (action, record, templateOrder) {
 		return actNone, record{}, templateOrder{}
 	}
 	return decide(r), r, templateOrder{}
+}
+
+// snapshotOrder returns what was ordered about a snapshot.
+func (t *table) snapshotOrder(id string) snapshotOrder {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.snapshots[id]
 }
 
 // failed notes that the host refused EnsureExecution for good.

@@ -1,0 +1,275 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"time"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/snapshot"
+	"github.com/space-platform/space/internal/host/vmm"
+)
+
+// takeTimeout bounds what is done to a machine for a snapshot, but not what is done to its files afterwards.
+const takeTimeout = 2 * time.Minute
+
+// TakeSnapshot begins a snapshot of an execution and returns at once; the store's reports tell how it goes. Of one that is there, being made or failed, nothing
+// is done. The execution goes on in the state that it's in: running, paused, or, for its disk alone, stopped.
+func (t *Table) TakeSnapshot(ctx context.Context, r space.Route, id string, kind snapshot.Kind) error {
+	e, err := t.standing(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := e.checkTake(kind); err != nil {
+		return err
+	}
+	if err := e.cfg.Room(); err != nil {
+		return err
+	}
+	b, err := e.beginSnapshot(id, kind)
+	if b == nil {
+		return err
+	}
+	return e.tellMaker(b, func(ctx context.Context) error { return e.capture(ctx, b) })
+}
+
+// checkTake says why there's nothing to take a snapshot of.
+func (e *execution) checkTake(kind snapshot.Kind) error {
+	switch s := e.report().State; {
+	case s == space.ExecutionRunning, s == space.ExecutionPaused, s == space.ExecutionStopped && kind == snapshot.Disk:
+		return nil
+	case s == space.ExecutionStopped:
+		return space.Errorf(space.CodeConflict, "execution %s is stopped: it has no memory, only a disk", e.route.Execution)
+	default:
+		return e.errNoMachine()
+	}
+}
+
+func (e *execution) beginSnapshot(id string, kind snapshot.Kind) (*snapshot.Building, error) {
+	return e.cfg.Snapshots.Begin(snapshot.Order{Snapshot: id, Kind: kind, Route: e.route, Template: e.rec.Template, Size: e.size()})
+}
+
+// tellMaker has the owner make a snapshot. One that it doesn't come to is given up.
+func (e *execution) tellMaker(b *snapshot.Building, do func(ctx context.Context) error) error {
+	err := e.tell(command{
+		do:     func(ctx context.Context) { e.giveUp(b, do(ctx)) },
+		refuse: func(why error) { e.giveUp(b, why) },
+	})
+	if err != nil {
+		b.Abandon()
+	}
+	return err
+}
+
+// giveUp ends the making of a snapshot that failed. When the daemon stops, nothing has failed: who ordered it orders it again.
+func (e *execution) giveUp(b *snapshot.Building, err error) {
+	switch {
+	case err == nil:
+	case e.table.ctx.Err() != nil:
+		b.Abandon()
+	case isSignalled(e.stopping) || isSignalled(e.removal):
+		b.Fail(e.errEnding())
+	default:
+		e.log.Error("a snapshot could not be made", "snapshot", b.Snapshot(), "err", err)
+		b.Fail(err)
+	}
+}
+
+// capture takes a snapshot of an execution that goes on. Its files are sealed afterwards, beside the execution.
+func (e *execution) capture(ctx context.Context, b *snapshot.Building) error {
+	if isSignalled(e.stopping) && e.report().State != space.ExecutionStopped || isSignalled(e.removal) {
+		return e.errEnding()
+	}
+	if err := e.checkTake(b.Kind()); err != nil {
+		return err
+	}
+	if err := b.Make(); err != nil {
+		return err
+	}
+	var p picture
+	var err error
+	if b.Kind() == snapshot.Full {
+		p, err = e.fullPicture(ctx, b, true)
+	} else {
+		p.Machine, err = e.diskPicture(ctx, b)
+	}
+	if err != nil {
+		return err
+	}
+	e.table.owners.Go(func() { e.giveUp(b, e.publish(e.table.ctx, b, p)) })
+	return nil
+}
+
+// picture is a snapshot whose files are there.
+type picture struct {
+	snapshot.Machine
+	finish vmm.Finish // nil for none; else the memory is whole when it has returned, and it must be called
+}
+
+// publish makes a picture durable.
+func (e *execution) publish(ctx context.Context, b *snapshot.Building, p picture) error {
+	began := time.Now()
+	if p.finish != nil {
+		if err := p.finish(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.Publish(ctx, p.Machine); err != nil {
+		return err
+	}
+	e.log.Info("snapshot taken", "snapshot", b.Snapshot(), "kind", b.Kind(), slog.Duration("pause", p.Pause), slog.Duration("seal", time.Since(began)))
+	return nil
+}
+
+// diskPicture copies the disk. A guest that runs writes its files out before and lets none of its processes write meanwhile; its machine runs on.
+func (e *execution) diskPicture(ctx context.Context, b *snapshot.Building) (snapshot.Machine, error) {
+	m := e.lineage()
+	if e.report().State != space.ExecutionRunning {
+		m.At = time.Now().UTC()
+		return m, e.cfg.Clone(e.file(diskName), b.File(snapshot.DiskName), 0)
+	}
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	if err := e.prepare(ctx); err != nil {
+		return m, err
+	}
+	began := time.Now()
+	defer e.goOn(ctx)
+	if err := e.comeToRest(ctx, quiesceTimeout); err != nil {
+		return m, err
+	}
+	m.At = time.Now().UTC()
+	if err := e.cfg.Clone(e.file(diskName), b.File(snapshot.DiskName), 0); err != nil {
+		return m, err
+	}
+	e.goOn(ctx)
+	m.Pause = time.Since(began)
+	return m, nil
+}
+
+// fullPicture saves the machine. Unless it's to go on it stands still when fullPicture returns, with the guest at rest. A machine of which no picture could be
+// taken is in the state in which it was.
+func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn bool) (p picture, err error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
+	state, memory, err := e.openFiles(b)
+	if err != nil {
+		return p, err
+	}
+	defer state.Close()
+	defer func() {
+		if err != nil {
+			memory.Close()
+		}
+	}()
+	if err := e.prepare(ctx); err != nil {
+		return p, err
+	}
+	began, before := time.Now(), e.report().State
+	if err := e.standStill(ctx); err != nil {
+		e.backTo(ctx, before)
+		return p, err
+	}
+	if p, err = e.save(ctx, b, state, memory); err != nil {
+		e.backTo(ctx, before)
+		return p, err
+	}
+	if goOn {
+		e.backTo(ctx, before)
+	}
+	if goOn && before == space.ExecutionRunning {
+		p.Pause = time.Since(began)
+	}
+	finish := p.finish
+	p.finish = func(ctx context.Context) error { return errors.Join(finish(ctx), memory.Close()) }
+	return p, nil
+}
+
+// openFiles makes the files that the machine is saved into. The memory begins as a copy of what the machine was loaded from, if it was.
+func (e *execution) openFiles(b *snapshot.Building) (state, memory *os.File, err error) {
+	if e.rec.Lineage.Loaded {
+		if err := e.cfg.Clone(e.file(memoryName), b.File(snapshot.MemoryName), 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	if memory, err = os.OpenFile(b.File(snapshot.MemoryName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, nil, err
+	}
+	if state, err = os.OpenFile(b.File(snapshot.StateName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, nil, errors.Join(err, memory.Close())
+	}
+	return state, memory, nil
+}
+
+// prepare has as little as possible left to be written when the machine stands still: a copy of the disk writes out what the host has of it.
+func (e *execution) prepare(ctx context.Context) error {
+	if e.report().State != space.ExecutionRunning {
+		return nil
+	}
+	return e.syncFile()
+}
+
+// standStill brings the guest to rest and stops the machine. One that was paused while its guest wasn't at rest runs for the moment that takes.
+func (e *execution) standStill(ctx context.Context) error {
+	if e.report().State == space.ExecutionPaused && e.rec.Quiet {
+		return nil
+	}
+	if err := e.comeToRest(ctx, quiesceTimeout); err != nil {
+		return err
+	}
+	e.unlink()
+	return e.machine.Pause(ctx)
+}
+
+// save writes device state, memory, disk and sessions of a machine that stands still.
+func (e *execution) save(ctx context.Context, b *snapshot.Building, state, memory *os.File) (picture, error) {
+	p := picture{Machine: e.lineage()}
+	p.At = time.Now().UTC()
+	n, err := e.sessions.Save(b.File(snapshot.SessionsName))
+	if err != nil {
+		return p, err
+	}
+	if err := e.cfg.Clone(e.file(diskName), b.File(snapshot.DiskName), 0); err != nil {
+		return p, err
+	}
+	m, finish, err := e.machine.Save(ctx, state, memory)
+	if err != nil {
+		return p, err
+	}
+	p.Sessions, p.VMM, p.Whole, p.finish = n, &m, !e.rec.Lineage.Loaded, finish
+	return p, nil
+}
+
+// backTo brings the machine back to the state that the execution is in. A machine that can't be paused again is gone, above all.
+func (e *execution) backTo(ctx context.Context, s space.ExecutionState) {
+	if s == space.ExecutionRunning {
+		e.goOn(ctx)
+		return
+	}
+	e.unlink()
+	if err := e.machine.Pause(context.WithoutCancel(ctx)); err != nil {
+		e.log.Error("a machine that is to be paused runs", "err", err)
+	}
+}
+
+// comeToRest lets the guest write out its files; its processes stand still from then on.
+func (e *execution) comeToRest(ctx context.Context, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := e.reachGuest(ctx); err != nil {
+		return err
+	}
+	if err := machine.Quiesce(ctx, e.link); err != nil {
+		return space.Errorf(space.CodeGuest, "the sandbox's guest doesn't come to rest: %w", err)
+	}
+	return nil
+}
+
+// lineage is what the manifest says of where the machine comes from.
+func (e *execution) lineage() snapshot.Machine {
+	l := e.rec.Lineage
+	return snapshot.Machine{Parent: l.Parent, ParentDigest: l.ParentDigest, TemplateDigest: l.TemplateDigest, Kernel: l.Kernel}
+}

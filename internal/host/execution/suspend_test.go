@@ -1,0 +1,609 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	space "github.com/space-platform/space"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/host/snapshot"
+)
+
+// awaitState waits until an execution is in a state.
+func awaitState(t *testing.T, table *Table, o Order, want space.ExecutionState) {
+	t.Helper()
+	eventually(t, "the execution is "+string(want), func() bool { return stateOf(t, table, o) == want })
+}
+
+// awaitSnapshot waits until a snapshot is ready or has failed.
+func (r *rig) awaitSnapshot(t *testing.T, id string) snapshot.Report {
+	t.Helper()
+	var last snapshot.Report
+	eventually(t, "the snapshot is made", func() bool {
+		last, _ = r.snapshots.Find(id)
+		return last.State == snapshot.Ready || last.State == snapshot.Failed
+	})
+	return last
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for until := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("it never came to: %s", what)
+		}
+	}
+}
+
+func suspend(t *testing.T, r *rig, table *Table, o Order, id string) snapshot.Report {
+	t.Helper()
+	if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+		t.Fatal(err)
+	}
+	awaitState(t, table, o, space.ExecutionSuspended)
+	return r.awaitSnapshot(t, id)
+}
+
+// from is an order for an execution that is loaded from a snapshot: the next one of its sandbox.
+func from(s snapshot.Report) Order {
+	o := Order{Template: s.Template, Route: s.Route, Snapshot: s.Snapshot, SnapshotDigest: s.Digest}
+	o.Route.Execution, o.Route.Epoch = space.NewID(space.PrefixExecution), s.Route.Epoch+1
+	return o
+}
+
+// forkOf is an order for one of another sandbox.
+func forkOf(s snapshot.Report) Order {
+	o := from(s)
+	o.Route.Sandbox, o.Route.Epoch = space.NewID(space.PrefixSandbox), 1
+	return o
+}
+
+// client attaches to a session by its id, which it starts unless it has seen it start.
+func client(t *testing.T, table *Table, r space.Route, id string, have uint64) attachment {
+	t.Helper()
+	a := attachment{events: make(chan *sessionv1.AttachResponse, 10), err: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	q := session.Request{Session: id, Spec: &sessionv1.Spec{Argv: []string{"wait"}}, From: have, Resume: have > 0}
+	go func() {
+		a.err <- table.Attach(ctx, r, q, func(e *sessionv1.AttachResponse) error { a.events <- e; return nil })
+	}()
+	t.Cleanup(cancel)
+	return a
+}
+
+// begin attaches to a new session, which runs, and returns its id.
+func begin(t *testing.T, table *Table, r space.Route) (attachment, string) {
+	t.Helper()
+	id := space.NewID(space.PrefixSession)
+	a := client(t, table, r, id, 0)
+	a.next(t)
+	if out := a.next(t).GetOutput(); string(out.GetData()) != "hello" {
+		t.Fatalf("the session says %v", out)
+	}
+	return a, id
+}
+
+func snapshotID() string { return space.NewID(space.PrefixSnapshot) }
+
+func TestPauseKeepsClientsAndRefusesWhatIsNew(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	a, _ := begin(t, table, o.Route)
+	for range 2 {
+		if err := table.Pause(t.Context(), o.Route); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := r.running()[0]; stateOf(t, table, o) != space.ExecutionPaused || !m.paused.Load() {
+		t.Fatalf("it's %s", stateOf(t, table, o))
+	}
+	if err := <-attach(t, table, o.Route, "wait").err; space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("a new session: %v", err)
+	}
+	if err := table.Guest(t.Context(), o.Route, func(*link.Link) error { return nil }); space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("a call: %v", err)
+	}
+	for range 2 {
+		if err := table.Resume(t.Context(), o.Route); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m := r.running()[0]; stateOf(t, table, o) != space.ExecutionRunning || m.paused.Load() {
+		t.Fatalf("it's %s", stateOf(t, table, o))
+	}
+	if err := table.Guest(t.Context(), o.Route, func(*link.Link) error { return nil }); err != nil {
+		t.Errorf("a call: %v", err)
+	}
+	stop(t, table, o.Route)
+	if e := a.next(t).GetExit(); !e.GetStopped() {
+		t.Errorf("the client that was there all the time was told %v", e)
+	}
+	if err := table.Pause(t.Context(), o.Route); space.CodeOf(err) != space.CodeExecutionLost {
+		t.Errorf("pausing a stopped one: %v", err)
+	}
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}
+
+// TestANewDaemonLeavesThePausedPaused: nobody but who is asked to resumes one.
+func TestANewDaemonLeavesThePausedPaused(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	if err := table.Pause(t.Context(), o.Route); err != nil {
+		t.Fatal(err)
+	}
+	table.Close()
+	r.running()[0].paused.Store(false) // as if it had died after a Resume, before that was on file
+	table = r.open()
+	if m := r.running()[0]; stateOf(t, table, o) != space.ExecutionPaused || !m.paused.Load() {
+		t.Errorf("it's %s", stateOf(t, table, o))
+	}
+	stop(t, table, o.Route)
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}
+
+func TestAPausedMachineCanBeLostAndRemoved(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *rig, *Table, Order){
+		"lost": func(t *testing.T, r *rig, table *Table, o Order) {
+			r.running()[0].die()
+			awaitState(t, table, o, space.ExecutionLost)
+		},
+		"removed": func(*testing.T, *rig, *Table, Order) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			if err := table.Pause(t.Context(), o.Route); err != nil {
+				t.Fatal(err)
+			}
+			end(t, r, table, o)
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func TestSuspendAndRestore(t *testing.T) {
+	for _, before := range []space.ExecutionState{space.ExecutionRunning, space.ExecutionPaused} {
+		t.Run(string(before), func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			r.scribble(o, "files")
+			a, ses := begin(t, table, o.Route)
+			if before == space.ExecutionPaused {
+				if err := table.Pause(t.Context(), o.Route); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := suspend(t, r, table, o, snapshotID())
+			if e := a.next(t).GetEnded(); e.GetReason() != reasonOfSuspend {
+				t.Errorf("the client was told %v", e)
+			}
+			for range 2 { // the second time by another daemon
+				if len(r.homes) > 0 || len(r.running()) > 0 || r.exists(o, diskName) || r.exists(o, memoryName) {
+					t.Errorf("left are enclosures %v, %d machines, files", r.homes, len(r.running()))
+				}
+				checkSuspended(t, table, o, s)
+				kept := attachment{events: make(chan *sessionv1.AttachResponse, 10), err: make(chan error, 1)}
+				kept.err <- table.Attach(t.Context(), o.Route, session.Request{Session: ses}, func(e *sessionv1.AttachResponse) error { kept.events <- e; return nil })
+				if kept.next(t); string(kept.next(t).GetOutput().GetData()) != "hello" {
+					t.Error("its output can't be read")
+				}
+				table.Close()
+				table = r.open()
+			}
+			next := from(s)
+			ensure(t, table, next, space.ExecutionRunning)
+			r.checkDisk(next, "files")
+			if b, err := os.ReadFile(r.path(next, memoryName)); err != nil || string(b) != "changed" {
+				t.Errorf("the memory is %q, %v", b, err)
+			}
+			remove(t, table, o.Route)
+			again := client(t, table, next.Route, ses, 5)
+			stop(t, table, next.Route)
+			if e := again.next(t).GetExit(); !e.GetStopped() || e.GetOffset() != 5 {
+				t.Errorf("the client that came back was told %v", e)
+			}
+			remove(t, table, next.Route)
+			if err := r.snapshots.Remove(s.Snapshot); err != nil {
+				t.Fatal(err)
+			}
+			r.checkNothingLeft()
+		})
+	}
+}
+
+const reasonOfSuspend = "suspended"
+
+func checkSuspended(t *testing.T, table *Table, o Order, s snapshot.Report) {
+	t.Helper()
+	for _, got := range table.Reports() {
+		if got.Route == o.Route && (got.State != space.ExecutionSuspended || got.Snapshot != s.Snapshot) {
+			t.Errorf("it's told as %+v", got)
+		}
+	}
+	if err := table.Suspend(t.Context(), o.Route, s.Snapshot); err != nil {
+		t.Errorf("suspended again: %v", err)
+	}
+	if err := table.Resume(t.Context(), o.Route); space.CodeOf(err) != space.CodeExecutionLost {
+		t.Errorf("resumed: %v", err)
+	}
+	if err := <-attach(t, table, o.Route, "wait").err; space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("a new session: %v", err)
+	}
+}
+
+func TestAForkHasItsOwnSessions(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	a, ses := begin(t, table, o.Route)
+	s := r.takeFull(t, table, o)
+	forks := []Order{forkOf(s), forkOf(s)}
+	seen := map[string]bool{ses: true}
+	for _, f := range forks {
+		got := ensure(t, table, f, space.ExecutionRunning)
+		if len(got.Sessions) != 1 || got.Sessions[0].Of != ses || seen[got.Sessions[0].Session] {
+			t.Fatalf("its sessions are %v", got.Sessions)
+		}
+		id := got.Sessions[0].Session
+		seen[id] = true
+		c := client(t, table, f.Route, id, 5)
+		stop(t, table, f.Route)
+		if e := c.next(t).GetExit(); !e.GetStopped() {
+			t.Errorf("its client was told %v", e)
+		}
+	}
+	if n := len(slices.DeleteFunc(slices.Clone(r.asked), func(id string) bool { return id != ses })); n < 3 {
+		t.Errorf("guests were asked for %v, and know the session as %s", r.asked, ses)
+	}
+	stop(t, table, o.Route)
+	if e := a.next(t).GetExit(); !e.GetStopped() {
+		t.Errorf("the source's client was told %v", e)
+	}
+	for _, x := range append(forks, o) {
+		remove(t, table, x.Route)
+	}
+	r.checkNothingLeft()
+}
+
+// takeFull takes a snapshot of an execution that goes on.
+func (r *rig) takeFull(t *testing.T, table *Table, o Order) snapshot.Report {
+	t.Helper()
+	id := snapshotID()
+	for range 2 {
+		if err := table.TakeSnapshot(t.Context(), o.Route, id, snapshot.Full); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := r.awaitSnapshot(t, id)
+	if s.State != snapshot.Ready || s.Pause <= 0 {
+		t.Fatalf("the snapshot is %+v", s)
+	}
+	awaitState(t, table, o, space.ExecutionRunning)
+	return s
+}
+
+func TestRollBack(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.scribble(o, "before")
+	a, old := begin(t, table, o.Route)
+	s := r.takeFull(t, table, o)
+	later, young := begin(t, table, o.Route)
+	r.scribble(o, "after ")
+	next := from(s)
+	got := ensure(t, table, next, space.ExecutionRunning)
+	if len(got.Sessions) != 1 || got.Sessions[0] != (session.Copy{Session: old, Of: old}) {
+		t.Errorf("its sessions are %v", got.Sessions)
+	}
+	r.checkDisk(next, "before")
+	if e := a.next(t).GetEnded(); e.GetReason() != "replaced" {
+		t.Errorf("the client of the session that goes on was told %v", e)
+	}
+	if e := later.next(t).GetLost(); e.GetError().GetCode() != string(space.CodeSessionLost) {
+		t.Errorf("the client of the session that doesn't was told %v", e)
+	}
+	remove(t, table, o.Route)
+	c := client(t, table, next.Route, old, 5)
+	stop(t, table, next.Route)
+	if e := c.next(t).GetExit(); !e.GetStopped() {
+		t.Errorf("the client that came back was told %v", e)
+	}
+	if err := table.Attach(t.Context(), next.Route, session.Request{Session: young}, func(*sessionv1.AttachResponse) error { return nil }); err != nil {
+		t.Errorf("what is kept of the lost session: %v", err)
+	}
+	remove(t, table, next.Route)
+	r.checkNothingLeft()
+}
+
+func TestDiskSnapshots(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	a, _ := begin(t, table, o.Route)
+	var taken []snapshot.Report
+	for _, step := range []struct {
+		text string
+		do   func()
+	}{
+		{"running", func() {}},
+		{"paused ", func() { table.Pause(t.Context(), o.Route) }},
+		{"stopped", func() { stop(t, table, o.Route) }},
+	} {
+		step.do()
+		r.scribble(o, step.text)
+		before := stateOf(t, table, o)
+		id := snapshotID()
+		if err := table.TakeSnapshot(t.Context(), o.Route, id, snapshot.Disk); err != nil {
+			t.Fatal(err)
+		}
+		s := r.awaitSnapshot(t, id)
+		if s.State != snapshot.Ready || stateOf(t, table, o) != before {
+			t.Errorf("of one that is %s: %+v, and it's %s", before, s, stateOf(t, table, o))
+		}
+		taken = append(taken, s)
+	}
+	if e := a.next(t).GetExit(); !e.GetStopped() {
+		t.Errorf("the client was told %v", e)
+	}
+	if err := table.TakeSnapshot(t.Context(), o.Route, snapshotID(), snapshot.Full); space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("the memory of a stopped one: %v", err)
+	}
+	for i, text := range []string{"running", "paused ", "stopped"} {
+		f := forkOf(taken[i])
+		f.Size = rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 2 * mib}
+		ensure(t, table, f, space.ExecutionRunning)
+		r.checkDisk(f, text)
+		remove(t, table, f.Route)
+	}
+	if len(r.boots) != 3 {
+		t.Errorf("%d of them booted", len(r.boots))
+	}
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}
+
+func TestWhatCantBeLoadedStartsNothing(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	s := r.takeFull(t, table, o)
+	for name, c := range map[string]struct {
+		change func(*Order)
+		want   space.Code
+	}{
+		"another digest": {func(o *Order) { o.SnapshotDigest = "sha256:0" }, space.CodeSnapshotUnusable},
+		"an unknown one": {func(o *Order) { o.Snapshot = snapshotID() }, space.CodeSnapshotUnusable},
+		"another shape":  {func(o *Order) { o.Size = rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 2 * mib} }, space.CodeShapeUnavailable},
+	} {
+		f := forkOf(s)
+		c.change(&f)
+		loads := r.loads
+		if got := ensure(t, table, f, space.ExecutionFailed); space.CodeOf(got.Err) != c.want || r.loads != loads {
+			t.Errorf("%s: %v, %d loads", name, got.Err, r.loads-loads)
+		}
+		remove(t, table, f.Route)
+	}
+	cold := forkOf(s)
+	cold.Cold, cold.Size = true, rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 2 * mib}
+	ensure(t, table, cold, space.ExecutionRunning)
+	remove(t, table, cold.Route)
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}
+
+// steps are those of a suspend at which something may happen. The machine is gone in the last one.
+var suspendSteps = []string{"rest", "pause", "save", "finish", "freeze", "free"}
+
+// TestASuspendThatFailsChangesNothing lets each step fail.
+func TestASuspendThatFailsChangesNothing(t *testing.T) {
+	for _, step := range []string{"pause", "save", "finish", "freeze"} {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			a, _ := begin(t, table, o.Route)
+			r.failAt(step)
+			id := snapshotID()
+			if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+				t.Fatal(err)
+			}
+			if s := r.awaitSnapshot(t, id); s.State != snapshot.Failed {
+				t.Errorf("the snapshot is %+v", s)
+			}
+			awaitState(t, table, o, space.ExecutionRunning)
+			if err := table.Guest(t.Context(), o.Route, func(*link.Link) error { return nil }); err != nil {
+				t.Errorf("a call afterwards: %v", err)
+			}
+			suspend(t, r, table, o, snapshotID())
+			if e := a.next(t).GetEnded(); e.GetReason() != reasonOfSuspend {
+				t.Errorf("the client was told %v", e)
+			}
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func (r *rig) failAt(step string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = step
+	r.stall = func(context.Context) error {
+		r.mu.Lock()
+		r.stall = nil
+		r.mu.Unlock()
+		return errors.New("broken")
+	}
+}
+
+// TestASuspendIsDoneOrWasNever ends the daemon in each step, by a signal that it obeys and by one that it doesn't: then what it still does is undone.
+func TestASuspendIsDoneOrWasNever(t *testing.T) {
+	for _, step := range suspendSteps {
+		for _, how := range []string{"TERM", "KILL"} {
+			for _, before := range []space.ExecutionState{space.ExecutionRunning, space.ExecutionPaused} {
+				t.Run(step+" "+how+" "+string(before), func(t *testing.T) { endInSuspend(t, step, how, before) })
+			}
+		}
+	}
+}
+
+func endInSuspend(t *testing.T, step, how string, before space.ExecutionState) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.scribble(o, "files")
+	_, ses := begin(t, table, o.Route)
+	if before == space.ExecutionPaused {
+		if step == "rest" || step == "pause" {
+			t.Skip("a paused machine has been through that")
+		}
+		if err := table.Pause(t.Context(), o.Route); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := r.stopInSuspend(step)
+	id := snapshotID()
+	if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+		t.Fatal(err)
+	}
+	<-there
+	after := r.endLife(t, table, how)
+	table = r.open()
+	if s, ok := r.snapshots.Find(id); (ok && s.State == snapshot.Ready) != (step == "free") {
+		t.Errorf("the snapshot is %+v, there: %v", s, ok)
+	}
+	if step == "free" {
+		awaitState(t, table, o, space.ExecutionSuspended)
+	} else if got := stateOf(t, table, o); got != before {
+		t.Errorf("it's %s, want %s", got, before)
+	} else if m := r.running()[0]; m.paused.Load() != (before == space.ExecutionPaused) {
+		t.Errorf("the machine stands still: %v; it was left so: %v", m.paused.Load(), after)
+	}
+	s := suspend(t, r, table, o, id)
+	next := from(s)
+	ensure(t, table, next, space.ExecutionRunning)
+	r.checkDisk(next, "files")
+	c := client(t, table, next.Route, ses, 5)
+	stop(t, table, next.Route)
+	if e := c.next(t).GetExit(); !e.GetStopped() {
+		t.Errorf("the client that came back was told %v", e)
+	}
+	remove(t, table, o.Route)
+	remove(t, table, next.Route)
+	r.checkNothingLeft()
+}
+
+// stopInSuspend makes the next suspend wait in a step.
+func (r *rig) stopInSuspend(step string) <-chan struct{} {
+	if step != "rest" {
+		return r.stopAt(step)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deaf = make(chan struct{})
+	return r.deaf
+}
+
+// endLife ends a life of the daemon. One that is killed does nothing more: its files, and whether its machines stand still, are what they were then.
+func (r *rig) endLife(t *testing.T, table *Table, how string) (paused bool) {
+	t.Helper()
+	frame := filepath.Join(t.TempDir(), "frame")
+	if how == "KILL" {
+		if err := os.CopyFS(frame, os.DirFS(r.dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	still := map[*testMachine]bool{}
+	for _, m := range r.running() {
+		still[m] = m.paused.Load()
+	}
+	r.die()
+	table.Close()
+	r.snapshots.Close()
+	r.mu.Lock()
+	r.deaf = nil
+	r.mu.Unlock()
+	if how == "KILL" {
+		if err := errors.Join(os.RemoveAll(r.dir), os.CopyFS(r.dir, os.DirFS(frame))); err != nil {
+			t.Fatal(err)
+		}
+		for m, was := range still {
+			m.paused.Store(was)
+		}
+	}
+	return slices.Contains(slices.Collect(maps.Values(still)), true)
+}
+
+// TestAStopOvertakesASuspend unless that has come so far that the snapshot is all there is.
+func TestAStopOvertakesASuspend(t *testing.T) {
+	for _, step := range suspendSteps {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			r.scribble(o, "files")
+			there := r.stopInSuspend(step)
+			id := snapshotID()
+			if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+				t.Fatal(err)
+			}
+			<-there
+			r.mu.Lock()
+			r.deaf = nil
+			r.mu.Unlock()
+			if step == "freeze" { // which nothing but its own end ends
+				defer r.die()
+				r.die()
+			}
+			if err := table.Stop(t.Context(), o.Route, 0); err != nil {
+				t.Fatal(err)
+			}
+			s := r.awaitSnapshot(t, id)
+			if s.State == snapshot.Ready {
+				awaitState(t, table, o, space.ExecutionSuspended)
+			} else {
+				awaitState(t, table, o, space.ExecutionStopped)
+				r.checkDisk(o, "files")
+			}
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
+
+func TestARemovalOvertakesASuspend(t *testing.T) {
+	for _, step := range suspendSteps {
+		t.Run(step, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			there := r.stopInSuspend(step)
+			if err := table.Suspend(t.Context(), o.Route, snapshotID()); err != nil {
+				t.Fatal(err)
+			}
+			<-there
+			if step == "freeze" {
+				r.die()
+			}
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
+	}
+}
