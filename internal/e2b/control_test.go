@@ -1,0 +1,245 @@
+package e2b
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	space "github.com/space-platform/space"
+	api "github.com/space-platform/space/api/gen/http"
+)
+
+// keys are the names of a document's fields.
+func keys(t *testing.T, document string) []string {
+	t.Helper()
+	m := map[string]any{}
+	if err := json.Unmarshal([]byte(document), &m); err != nil {
+		t.Fatalf("%s: %v", document, err)
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
+// refusal checks an answer that both SDKs read: the code in the body is the status.
+func refusal(t *testing.T, status int, body string) (message string) {
+	t.Helper()
+	var p problem
+	if err := json.Unmarshal([]byte(body), &p); err != nil || p.Code != status || p.Message == "" || status < 400 {
+		t.Errorf("%d %q is no refusal (%v)", status, body, err)
+	}
+	return p.Message
+}
+
+// TestCreate pins what Python's SDK 2.21.1 sends and reads.
+func TestCreate(t *testing.T) {
+	r := newRig(t)
+	status, body, _ := r.controlled(t, "POST", "/sandboxes",
+		`{"templateID": "base", "timeout": 300, "allow_internet_access": true, "envVars": {"A": "b"}, "metadata": {"k e": "v&1"}, "secure": true, "unknown": 1}`)
+	if status != 201 {
+		t.Fatalf("%d %s", status, body)
+	}
+	want := []string{"alias", "clientID", "envdAccessToken", "envdVersion", "sandboxID", "templateID"}
+	if got := keys(t, body); !slices.Equal(got, want) {
+		t.Errorf("the answer has %v, want %v", got, want)
+	}
+	var sent api.SandboxCreate
+	if err := json.Unmarshal([]byte(r.bodies["POST /v1/sandboxes"]), &sent); err != nil {
+		t.Fatal(err)
+	}
+	wantEnv := map[string]string{"A": "b", "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": "base"}
+	if *sent.Lifetime.Seconds != 300 || sent.Lifetime.OnExpiry != api.LifetimeOnExpiryDelete || !cmp.Equal(map[string]string(*sent.Env), wantEnv) ||
+		!cmp.Equal(map[string]string(*sent.Metadata), map[string]string{"k e": "v&1"}) {
+		t.Errorf("the platform was asked for %s", r.bodies["POST /v1/sandboxes"])
+	}
+}
+
+// TestCreateOfTheSecondGeneration takes a body with next to nothing in it.
+func TestCreateOfTheSecondGeneration(t *testing.T) {
+	r := newRig(t)
+	status, body, _ := r.controlled(t, "POST", "/v2/sandboxes", `{"templateID":"base"}`, "User-Agent", "e2b-js-sdk/2.51.0")
+	if status != 201 || !strings.Contains(r.bodies["POST /v1/sandboxes"], `"seconds":300`) {
+		t.Errorf("%d %s: %s", status, body, r.bodies["POST /v1/sandboxes"])
+	}
+}
+
+// TestRefusals: what the platform doesn't have, or what makes no sense, is said with a sentence in the form that SDKs read.
+func TestRefusals(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	for _, x := range []struct {
+		name, method, path, body string
+		status                   int
+	}{
+		{"no template", "POST", "/sandboxes", `{}`, 400},
+		{"unknown template", "POST", "/sandboxes", `{"templateID":"none"}`, 404},
+		{"no document", "POST", "/sandboxes", `nonsense`, 400},
+		{"no time", "POST", "/sandboxes", `{"templateID":"base","timeout":0}`, 400},
+		{"too much time", "POST", "/sandboxes", `{"templateID":"base","timeout":99999999}`, 400},
+		{"network", "POST", "/sandboxes", `{"templateID":"base","network":{"denyOut":["0.0.0.0/0"]}}`, 501},
+		{"volumes", "POST", "/sandboxes", `{"templateID":"base","volumeMounts":[{"name":"v","path":"/v"}]}`, 501},
+		{"tokens", "POST", "/sandboxes", `{"templateID":"base","iam":{"tokens":{"t":{}}}}`, 501},
+		{"memory without pause", "POST", "/sandboxes", `{"templateID":"base","autoPauseMemory":false}`, 400},
+		{"reserved metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"` + reserved + `x":"y"}}`, 400},
+		{"volumes", "POST", "/volumes", `{"name":"v"}`, 501},
+		{"network of a sandbox", "PUT", "/sandboxes/" + id + "/network", `{}`, 501},
+		{"no such call", "GET", "/nothing/here", ``, 404},
+		{"another method", "PATCH", "/sandboxes/" + id, ``, 404},
+		{"no sandbox", "GET", "/sandboxes/nosuchsandbox", ``, 404},
+		{"no timeout", "POST", "/sandboxes/" + id + "/timeout", `{}`, 400},
+		{"a bad state", "GET", "/v2/sandboxes?state=sleeping", ``, 400},
+		{"a bad limit", "GET", "/v2/sandboxes?limit=101", ``, 400},
+		{"another order", "GET", "/v2/sandboxes?order=asc", ``, 501},
+		{"unknown build", "POST", "/v2/templates/x/builds/y", `{}`, 404},
+		{"a template's name", "POST", "/v3/templates", `{"name":"Upper"}`, 400},
+		{"a template's memory", "POST", "/v3/templates", `{"name":"x","memoryMB":127}`, 400},
+	} {
+		status, body, _ := r.controlled(t, x.method, x.path, x.body)
+		if status != x.status {
+			t.Errorf("%s: %d %s, want %d", x.name, status, body, x.status)
+		}
+		refusal(t, status, body)
+	}
+}
+
+func TestKeysAndVersions(t *testing.T) {
+	r := newRig(t)
+	for _, x := range []struct {
+		key, agent string
+		status     int
+	}{
+		{"", "e2b-python-sdk/2.21.1", 401}, {"e2b_wrong", "e2b-python-sdk/2.21.1", 401}, {goodKey, "e2b-python-sdk/2.21.1", 200}, {goodKey, "e2b-js-sdk/2.20.1", 200},
+		{goodKey, "e2b-python-sdk/2.63.0 e2b-code-interpreter/3.0.0", 200}, {goodKey, "curl/8", 200}, {goodKey, "", 200},
+		{goodKey, "e2b-python-sdk/2.10.0", 400}, {goodKey, "e2b-js-sdk/1.4.0", 400}, {goodKey, "e2b-js-sdk/3.0.0", 400}, {goodKey, "e2b-js-sdk/99999999999999999999.0.0", 400},
+	} {
+		status, body, _ := call(t, "GET", r.control.URL+"/v2/sandboxes", "", "X-API-Key", x.key, "User-Agent", x.agent)
+		if status != x.status {
+			t.Errorf("key %q, %s: %d %s, want %d", x.key, x.agent, status, body, x.status)
+		}
+		if status >= 400 {
+			refusal(t, status, body)
+		}
+	}
+}
+
+// TestConnect never brings a deadline nearer, whatever headers the SDK's control call has.
+func TestConnect(t *testing.T) {
+	r := newRig(t)
+	id, token := r.created(t)
+	deadline := func() time.Time { return *r.sandboxes["sbx_"+id].Lifetime.Deadline }
+	before := deadline()
+	for _, path := range []string{"/sandboxes/" + id + "/connect", "/v2/sandboxes/" + id + "/connect", "/sandboxes/" + id + "-deadbeef/connect"} {
+		status, body, _ := r.controlled(t, "POST", path, `{"timeout": 5}`, headerSandbox, id, headerPort, agentPort)
+		if status != 200 || !strings.Contains(body, token) || !deadline().Equal(before) {
+			t.Errorf("%s: %d %s, until %s", path, status, body, deadline())
+		}
+	}
+	if status, _, _ := r.controlled(t, "POST", "/v2/sandboxes/"+id+"/connect", ""); status != 200 {
+		t.Errorf("without a document: %d", status)
+	}
+	if status, _, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/connect", `{"timeout":4000}`); status != 200 || !deadline().After(before.Add(time.Hour)) {
+		t.Errorf("%d, until %s", status, deadline())
+	}
+	for state, want := range map[api.SandboxState]int{api.SandboxStateDeleting: 409, api.SandboxStateDeleted: 404, api.SandboxStateLost: 404, api.SandboxStateFailed: 404} {
+		r.sandboxes["sbx_"+id].State = state
+		status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/connect", `{"timeout":5}`)
+		if status != want {
+			t.Errorf("%s: %d %s, want %d", state, status, body, want)
+		}
+		refusal(t, status, body)
+	}
+}
+
+func TestKillAndTimeout(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	if status, _, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/timeout", `{"timeout": 5}`); status != 204 {
+		t.Errorf("timeout: %d", status)
+	}
+	if left := time.Until(*r.sandboxes["sbx_"+id].Lifetime.Deadline); left > 6*time.Second {
+		t.Errorf("a timeout may shorten, %s are left", left)
+	}
+	for i, want := range []int{204, 404} {
+		if status, body, _ := r.controlled(t, "DELETE", "/sandboxes/"+id, ""); status != want {
+			t.Errorf("kill %d: %d %s, want %d", i, status, body, want)
+		}
+	}
+	if status, _, _ := r.controlled(t, "GET", "/sandboxes/"+id, ""); status != 404 {
+		t.Errorf("info of what was killed: %d", status)
+	}
+	other, _ := r.created(t)
+	if status, _, _ := r.controlled(t, "POST", "/sandboxes/"+other+"/timeout", `{"timeout": 0}`); status != 204 || r.sandboxes["sbx_"+other].State != api.SandboxStateDeleted {
+		t.Errorf("a timeout of 0: %d, %s", status, r.sandboxes["sbx_"+other].State)
+	}
+}
+
+// TestInfo pins the fields that the SDKs' models require, and that none is null.
+func TestInfo(t *testing.T) {
+	r := newRig(t)
+	id, token := r.created(t)
+	status, body, _ := r.controlled(t, "GET", "/sandboxes/"+id, "")
+	want := []string{"alias", "clientID", "cpuCount", "diskSizeMB", "endAt", "envdAccessToken", "envdVersion", "lifecycle", "memoryMB", "sandboxID", "startedAt", "state", "templateID"}
+	if got := keys(t, body); status != 200 || !slices.Equal(got, want) || strings.Contains(body, "null") || !strings.Contains(body, token) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestList pages by a header that is absent on the last page, and reads a filter that was encoded three times.
+func TestList(t *testing.T) {
+	r := newRig(t)
+	var ids []string
+	for range 3 {
+		_, body, _ := r.controlled(t, "POST", "/sandboxes", `{"templateID":"base","metadata":{"k e":"v&1"}}`)
+		var s struct{ SandboxID string }
+		json.Unmarshal([]byte(body), &s)
+		ids = append([]string{s.SandboxID}, ids...)
+	}
+	r.created(t)
+	var got []string
+	token, pages := "", 0
+	for {
+		status, body, h := r.controlled(t, "GET", "/v2/sandboxes?limit=2&metadata=k%252520e%3Dv%2525261&state=running%2Cpaused&nextToken="+token, "")
+		var page []listed
+		if err := json.Unmarshal([]byte(body), &page); err != nil || status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		for _, s := range page {
+			got = append(got, s.SandboxID)
+		}
+		pages++
+		if _, there := h["X-Next-Token"]; !there {
+			break
+		}
+		token = h.Get("X-Next-Token")
+	}
+	if !slices.Equal(got, ids) || pages != 2 {
+		t.Errorf("in %d pages %v, want %v", pages, got, ids)
+	}
+	if _, body, _ := r.controlled(t, "GET", "/v2/sandboxes?state=paused", ""); strings.TrimSpace(body) != "[]" {
+		t.Errorf("no sandboxes are %s", body)
+	}
+}
+
+// TestPlatformAway: no answer of the platform, or one that an SDK can't read, is an answer in the SDKs' form.
+func TestPlatformAway(t *testing.T) {
+	r := newRig(t)
+	r.refused("POST /v1/sandboxes", space.CodeCapacity, "no node has room")
+	status, body, h := r.controlled(t, "POST", "/sandboxes", `{"templateID":"base"}`)
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "sandbox_capacity_unavailable") || h.Get("Retry-After") != "1" {
+		t.Errorf("%d %s", status, body)
+	}
+	r.refused("POST /v1/sandboxes", space.CodeQuotaExceeded, "the quota is used up")
+	if status, body, _ := r.controlled(t, "POST", "/sandboxes", `{"templateID":"base"}`); status != http.StatusTooManyRequests || refusal(t, status, body) != "the quota is used up" {
+		t.Errorf("%d %s", status, body)
+	}
+	r.platform.Close()
+	status, body, _ = r.controlled(t, "POST", "/sandboxes/"+strings.Repeat("a", 26)+"/timeout", `{"timeout":5}`)
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", status, body)
+	}
+	refusal(t, status, body)
+}
