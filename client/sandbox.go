@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -34,10 +35,10 @@ func (c *Client) createSandbox(ctx context.Context, in SandboxCreate, wait time.
 	p := &gen.CreateSandboxParams{IdempotencyKey: idempotencyKey(), Wait: waitParameter(wait)}
 	op, err := decode[Operation](c.api.CreateSandbox(ctx, p, in))
 	if err != nil {
-		return Operation{}, fmt.Errorf("create sandbox from %s: %w", in.Template, err)
+		return Operation{}, fmt.Errorf("create sandbox from %s: %w", cmp.Or(in.Template, in.Snapshot), err)
 	}
 	if op.Sandbox == nil {
-		return Operation{}, fmt.Errorf("create sandbox from %s: the answer names no sandbox", in.Template)
+		return Operation{}, fmt.Errorf("create sandbox from %s: the answer names no sandbox", cmp.Or(in.Template, in.Snapshot))
 	}
 	return op, nil
 }

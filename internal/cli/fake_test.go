@@ -29,7 +29,8 @@ type fake struct {
 	signals   map[string]chan string // by session: what it was sent
 	tokens    map[string]string      // of sandboxes, that are valid: the secret by the id
 	issued    int
-	started   chan struct{}      // receives when a command that hangs was started
+	started   chan struct{} // receives when a command that hangs was started
+	snapshots []gen.Snapshot
 	uploads   []string           // what was uploaded; before that, its sum
 	made      gen.TemplateCreate // the newest template that was ordered
 	told      chan string        // receives the signals that a command has got and didn't end of
@@ -61,6 +62,7 @@ func newFake(t testing.TB) *fake {
 	mux.HandleFunc("POST /v1/sessions/{id}/signal", f.signal)
 	mux.HandleFunc("POST /v1/sessions/{id}/stdin", f.stdin)
 	f.more(mux)
+	f.history(mux)
 	mux.HandleFunc("GET /v1/templates", func(w http.ResponseWriter, _ *http.Request) {
 		tagged, earlier, failed := template("base"), template("base"), template("broken")
 		tagged.Tags, tagged.Aliases = []string{"v2", "stable"}, []string{"python"}

@@ -13,10 +13,12 @@ import (
 )
 
 func sandboxCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "sandbox", Short: "Create, show, change, stop, start and delete sandboxes", Args: cobra.NoArgs, RunE: help,
-		SuggestFor: []string{"ls", "list", "create", "rm", "delete", "stop", "start", "inspect"}}
+	c := &cobra.Command{Use: "sandbox", Short: "Create, show, change, suspend, fork and delete sandboxes", Args: cobra.NoArgs, RunE: help,
+		SuggestFor: []string{"ls", "list", "create", "rm", "delete", "stop", "start", "inspect", "pause", "suspend", "fork", "snapshot", "rollback"}}
 	n := connectionFlags(a, c)
 	c.AddCommand(sandboxCreateCommand(n), sandboxListCommand(n), sandboxGetCommand(n), sandboxUpdateCommand(n),
+		sandboxPauseCommand(n), sandboxResumeCommand(n), sandboxSuspendCommand(n), sandboxRestoreCommand(n), sandboxWakeCommand(n),
+		sandboxForkCommand(n), sandboxSnapshotCommand(n), sandboxSnapshotsCommand(n), sandboxRollbackCommand(n),
 		sandboxStopCommand(n), sandboxStartCommand(n), sandboxTokenCommand(n), sandboxURLCommand(n), sandboxRemoveCommand(n))
 	return c
 }

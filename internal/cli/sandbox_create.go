@@ -12,18 +12,31 @@ import (
 
 func sandboxCreateCommand(n *connection) *cobra.Command {
 	var vcpus, memory, disk int
+	var snapshot string
 	f := &lifeFlags{}
 	c := &cobra.Command{
-		Use: "create TEMPLATE", Short: "Create a sandbox and wait until it runs", Args: cobra.ExactArgs(1),
-		Example: "  space sandbox create base --metadata task=42\n  space sandbox create base --vcpus 2 --memory-mb 1024 --lifetime 1h",
+		Use: "create TEMPLATE", Short: "Create a sandbox and wait until it runs",
+		Long:    "Creates a sandbox of a template, or with --snapshot of a moment of another one: it goes on as that was, with its size.",
+		Example: "  space sandbox create base --metadata task=42\n  space sandbox create base --vcpus 2 --memory-mb 1024 --lifetime 1h\n  space sandbox create --snapshot before-upgrade",
 	}
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if snapshot != "" {
+			return cobra.NoArgs(cmd, args)
+		}
+		return cobra.ExactArgs(1)(cmd, args)
+	}
+	c.Flags().StringVar(&snapshot, "snapshot", "", "snapshot to create it of, by id or name, instead of a template")
+	n.completesFlag(c, "snapshot", snapshots(""))
 	c.ValidArgsFunction = n.completes(false, usableTemplates)
 	f.add(c, "delete", "stop")
 	numberVar(c.Flags(), &vcpus, "vcpus", "", "virtual CPUs; the template's if not given", 1, maxVCPUs)
 	numberVar(c.Flags(), &memory, "memory-mb", "", "memory in MiB; the template's if not given", minMemoryMiB, maxMemoryMiB)
 	numberVar(c.Flags(), &disk, "disk-mb", "", "disk in MiB; the template's if not given", minDiskMiB, maxDiskMiB)
 	c.RunE = func(cmd *cobra.Command, args []string) error {
-		in := client.SandboxCreate{Template: args[0]}
+		in := client.SandboxCreate{Snapshot: snapshot}
+		if len(args) > 0 {
+			in.Template = args[0]
+		}
 		var err error
 		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
 			return err

@@ -16,7 +16,7 @@ func sandboxStopCommand(n *connection) *cobra.Command {
 	c := &cobra.Command{
 		Use: "stop SANDBOX…", Short: "Stop sandboxes: their disks are kept, their memory isn't", Args: cobra.MinimumNArgs(1),
 		Long:    "Stop sandboxes: their disks are kept, their memory isn't. Processes get SIGTERM, and SIGKILL if they haven't ended in time.",
-		Example: "  space sandbox stop sbx_…\n  space sandbox stop -t 60 sbx_…", ValidArgsFunction: n.completes(true, sandboxes("running")),
+		Example: "  space sandbox stop sbx_…\n  space sandbox stop -t 60 sbx_…", ValidArgsFunction: n.completes(true, sandboxes("running", "paused")),
 		RunE: n.withEach("stopping", func(c *client.Client, ctx context.Context, id string) (client.Sandbox, error) {
 			return c.StopSandboxWithin(ctx, id, time.Duration(seconds)*time.Second)
 		}),
