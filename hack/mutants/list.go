@@ -192,4 +192,36 @@ var mutants = []mutant{
 		old: `return violation("a stream's credit was overrun")`, new: `_ = violation("a stream's credit was overrun")`,
 		pkg: "api/link", test: "TestLyingGuestIsCut",
 	},
+
+	// Nobody is two: what a clone must not have in common with another.
+	{
+		name: "what left its cgroup isn't frozen", kind: unit, file: "internal/guest/machine/freezer.go",
+		old: `for _, group := range []string{".", f.Agent} {`, new: `for _, group := range []string{f.Agent} {`,
+		pkg: "internal/guest/machine", test: "TestFreezeStopsAllAndThawContinues",
+	},
+	{
+		name: "a container isn't frozen", kind: unit, file: "internal/guest/machine/freezer.go",
+		old: `e.IsDir() && name != f.Agent {`, new: `e.IsDir() && name == f.Sessions {`,
+		pkg: "internal/guest/machine", test: "TestFreezeStopsAllAndThawContinues",
+	},
+	{
+		name: "boot id of the snapshot kept", kind: unit, file: "internal/guest/machine/identity.go",
+		old: "if err := m.covers.newBoot(); err != nil {", new: "if err := error(nil); err != nil {",
+		pkg: "internal/guest/machine", test: "TestNamesAreTheExecutions",
+	},
+	{
+		name: "machine id of the source kept", kind: unit, file: "internal/guest/machine/identity.go",
+		old: "h.Write([]byte(name))", new: "h.Write(nil)",
+		pkg: "internal/guest/machine", test: "TestNamesAreTheExecutions",
+	},
+	{
+		name: "pages taken are never written", kind: unit, file: "internal/host/vmm/pages/take.go",
+		old: "if _, err := t.to.WriteAt(r.pages, r.offset); err != nil {", new: "if _, err := t.to.WriteAt(nil, r.offset); err != nil {",
+		pkg: "internal/host/vmm/pages", test: "TestChangedPagesOfARealMapping",
+	},
+	{
+		name: "what the buffer has no room for is lost", kind: unit, file: "internal/host/vmm/pages/take.go",
+		old: "if b.held+blockBytes > b.limit {", new: "if b.held+blockBytes < b.limit {",
+		pkg: "internal/host/vmm/pages", test: "TestChangedPagesOfARealMapping",
+	},
 }

@@ -69,8 +69,8 @@ func changedRuns(pid int, start uint64, bytes int64, f func(offset, length int64
 		return err
 	}
 	defer pagemap.Close()
-	entries := make([]byte, entryBatch*entryBytes)
 	pages := bytes / pageBytes
+	entries := make([]byte, min(entryBatch, pages)*entryBytes)
 	for first := int64(0); first < pages; first += entryBatch {
 		n := min(entryBatch, pages-first)
 		at := (int64(start)/pageBytes + first) * entryBytes

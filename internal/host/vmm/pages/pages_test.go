@@ -140,7 +140,7 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 	if _, err := to.Write(base); err != nil {
 		t.Fatal(err)
 	}
-	for _, buffer := range []*Buffer{roomy, NewBuffer(blockBytes), NewBuffer(0)} {
+	for _, buffer := range []*Buffer{roomy, NewBuffer(blockBytes), roomy, NewBuffer(0)} {
 		if _, err := to.WriteAt(base, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if held := buffer.held.Load(); held > buffer.limit || held == 0 && buffer.limit > 0 {
+		if held := buffer.inUse(); held > buffer.limit || held == 0 && buffer.limit > 0 {
 			t.Errorf("%d bytes are held of at most %d", held, buffer.limit)
 		}
 		got := make([]byte, len(want))
@@ -165,7 +165,7 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("with a buffer of %d bytes the copy differs from the memory (%v)", buffer.limit, err)
 		}
-		if held := buffer.held.Load(); held != 0 {
+		if held := buffer.inUse(); held != 0 {
 			t.Errorf("%d bytes are held afterwards", held)
 		}
 	}
@@ -204,15 +204,22 @@ func TestTakenPagesAreFreed(t *testing.T) {
 		t.Errorf("%v, %v, want what ended the context", taken, err)
 	}
 	taken, err := TakeChanged(t.Context(), os.Getpid(), memory, to, buffer)
-	if err != nil || buffer.held.Load() == 0 {
-		t.Fatalf("%v, %d bytes are held", err, buffer.held.Load())
+	if err != nil || buffer.inUse() == 0 {
+		t.Fatalf("%v, %d bytes are held", err, buffer.inUse())
 	}
 	if err := taken.Write(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want what ended the context", err)
 	}
-	if held := buffer.held.Load(); held != 0 {
+	if held := buffer.inUse(); held != 0 {
 		t.Errorf("%d bytes are held afterwards", held)
 	}
+}
+
+// inUse is what saves hold.
+func (b *Buffer) inUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held
 }
 
 // FuzzParseMapping: a VMM that was taken over chooses the names of what it maps.

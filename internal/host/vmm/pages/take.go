@@ -10,45 +10,60 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
 // How pages are taken while a machine stands still.
 const (
-	blockBytes = 4 << 20  // memory that is had from the kernel at once; two huge pages
+	blockBytes = 2 << 20  // memory that is had from the kernel at once
 	pieceBytes = 16 << 20 // of a guest's memory that one reader looks at before it takes the next piece
 	maxReaders = 4
+	maxReady   = 48 << 20 // bytes that stay with a buffer: to have a page from the kernel takes as long as to read one
 )
 
 // Buffer bounds the memory that all saves of a process hold together, in bytes.
 type Buffer struct {
 	limit int64
-	held  atomic.Int64
+
+	mu    sync.Mutex
+	held  int64
+	ready [][]byte // blocks that nobody holds
 }
 
-// NewBuffer returns one of a size in bytes, of which whole blocks of 4 MiB are used.
+// NewBuffer returns one of a size in bytes, of which whole blocks of 2 MiB are used.
 func NewBuffer(limit int64) *Buffer { return &Buffer{limit: limit} }
 
-// block has some memory from the kernel; nil if there is no more to be had.
+// block has some memory; nil if there is no more to be had.
 func (b *Buffer) block() []byte {
-	if b.held.Add(blockBytes) > b.limit {
-		b.held.Add(-blockBytes)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held+blockBytes > b.limit {
 		return nil
 	}
-	m, err := unix.Mmap(-1, 0, blockBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		b.held.Add(-blockBytes)
-		return nil
+	var m []byte
+	if n := len(b.ready); n > 0 {
+		m, b.ready = b.ready[n-1], b.ready[:n-1]
+	} else {
+		var err error
+		if m, err = unix.Mmap(-1, 0, blockBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
+			return nil
+		}
 	}
-	unix.Madvise(m, unix.MADV_HUGEPAGE) // without, each page is had by itself, which takes as long as it takes to read it
+	b.held += blockBytes
 	return m
 }
 
 func (b *Buffer) free(m []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held -= blockBytes
+	if (len(b.ready)+1)*blockBytes <= maxReady {
+		clear(m) // it was a guest's
+		b.ready = append(b.ready, m)
+		return
+	}
 	unix.Munmap(m)
-	b.held.Add(-blockBytes)
 }
 
 // Taken is what was read of a process and waits to be written.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/pages"
 	"github.com/space-platform/space/internal/host/vmm/qemu/qmp"
@@ -39,6 +41,9 @@ func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manif
 	return m.spec.Manifest, finish, nil
 }
 
+// stateBytes is more than any device state has: one of all our devices has 200 KB.
+const stateBytes = 1 << 20
+
 // saveState lets QEMU write its device state into an open file. It takes a file that is open for writing only, so it gets a
 // descriptor of its own, which has an offset of its own as well.
 func saveState(ctx context.Context, q *qmp.Client, f *os.File) error {
@@ -54,6 +59,9 @@ func saveState(ctx context.Context, q *qmp.Client, f *os.File) error {
 		return err
 	}
 	err = q.Run(ctx, "xen-save-devices-state", map[string]any{"filename": fmt.Sprintf("/dev/fdset/%d", set.ID), "live": false}, nil)
+	if err != nil { // QEMU doesn't say why, but the file system would
+		err = errors.Join(err, unix.Fallocate(int(w.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, stateBytes))
+	}
 	return errors.Join(err, q.Run(ctx, "remove-fd", map[string]any{"fdset-id": set.ID}, nil))
 }
 
