@@ -18,20 +18,14 @@ func runMachine() error {
 	if err != nil {
 		return err
 	}
-	m, err := machine.New()
+	m, err := machine.New(booted.Freezer, booted.Covers)
 	if err != nil {
 		return err
-	}
-	m.Hosts = booted.Hosts
-	attr := process.Attributes{First: true, Prepare: m.Prepare}
-	if g := booted.Sessions; g != nil {
-		m.Freezer = &machine.Freezer{Cgroup: g.Path}
-		attr.Cgroup = g.Dir
 	}
 	reaper := process.NewReaper()
 	go reaper.Run() // until the machine ends
 	s := guest.Server{
-		Sessions: process.NewTable(reaper, attr), Files: files.NewService(account.System), Figures: figures.Here,
+		Sessions: process.NewTable(reaper, process.Attributes{First: true, Cgroup: booted.Sessions}), Files: files.NewService(account.System), Figures: figures.Here,
 		Hooks: m.Hooks(), Quiesce: m.Quiesce,
 	}
 	return s.Serve(context.Background(), booted.Port)

@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/space-platform/space/internal/guest/machine"
 	"github.com/space-platform/space/internal/guest/serial"
 )
 
@@ -31,8 +31,9 @@ const processName = "spaced-guest"
 // Machine is what Run has prepared.
 type Machine struct {
 	Port     io.ReadWriteCloser
-	Sessions *Cgroup  // of the sessions' processes; nil if the kernel has no version 2 cgroups
-	Hosts    *os.File // is mounted over /etc/hosts; nil if the image has none
+	Freezer  *machine.Freezer // nil if the kernel has no version 2 cgroups, as Sessions
+	Sessions *os.File         // the open directory of the sessions' cgroup
+	Covers   machine.Covers
 }
 
 // Run boots. The link's port is opened before the root moves, so that it's there whatever the image looks like.
@@ -61,7 +62,9 @@ func Run() (*Machine, error) {
 	if err := loopbackUp(); err != nil {
 		return nil, err
 	}
-	return &Machine{Port: port, Sessions: makeCgroups(), Hosts: coverHosts()}, nil
+	m := &Machine{Port: port, Covers: coverNames()}
+	m.Freezer, m.Sessions = makeCgroups()
+	return m, nil
 }
 
 // ignoreSignals keeps the first process alive when somebody in the machine sends it a signal. They are caught, not ignored: children
@@ -95,22 +98,4 @@ func Halt(err error) {
 	unix.Sync()
 	unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)
 	unix.Reboot(unix.LINUX_REBOOT_CMD_HALT)
-}
-
-// coverHosts mounts a file in memory over /etc/hosts, so that the machine's name can be resolved without writing to the image. An image
-// without the file does without.
-func coverHosts() *os.File {
-	old, err := os.ReadFile("/etc/hosts")
-	if err != nil {
-		return nil
-	}
-	f, err := os.Create(path.Join(runDir, "hosts"))
-	if err != nil {
-		return nil
-	}
-	if _, err := f.Write(old); err != nil || unix.Mount(f.Name(), "/etc/hosts", "", unix.MS_BIND, "") != nil {
-		f.Close()
-		return nil
-	}
-	return f
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/guest/machine"
 )
 
 // cgroupRoot is where images expect control groups.
@@ -20,24 +22,18 @@ const (
 	agentThreads  = 128      // that sessions can't have: without a thread when it needs one the agent, and so the machine, ends
 )
 
-// Cgroup is an open directory of a version 2 control group.
-type Cgroup struct {
-	Path string
-	Dir  *os.File
-}
-
 // makeCgroups puts the agent and the sessions into groups of their own, so that no session can starve the agent. A kernel without version
-// 2 groups, or without one of the controllers, does without.
-func makeCgroups() *Cgroup {
+// 2 groups, or without one of the controllers, does without. It returns what can freeze them, and the open directory of the sessions' group.
+func makeCgroups() (*machine.Freezer, *os.File) {
 	if unix.Mount("cgroup2", cgroupRoot, "cgroup2", safest, "nsdelegate,memory_recursiveprot") != nil {
-		return nil
+		return nil, nil
 	}
 	agent, sessions := path.Join(cgroupRoot, "agent"), path.Join(cgroupRoot, "sessions")
 	if os.Mkdir(agent, 0o755) != nil || os.Mkdir(sessions, 0o755) != nil {
-		return nil
+		return nil, nil
 	}
 	if !set(agent, "cgroup.procs", "1") {
-		return nil
+		return nil, nil
 	}
 	for _, controller := range []string{"cpu", "memory", "pids"} {
 		set(cgroupRoot, "cgroup.subtree_control", "+"+controller)
@@ -52,9 +48,13 @@ func makeCgroups() *Cgroup {
 	}
 	dir, err := os.Open(sessions)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
-	return &Cgroup{Path: sessions, Dir: dir}
+	root, err := os.OpenRoot(cgroupRoot)
+	if err != nil {
+		return nil, nil
+	}
+	return &machine.Freezer{Root: root, Agent: path.Base(agent), Sessions: path.Base(sessions)}, dir
 }
 
 // set writes a value to a group's file and reports whether the kernel took it.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
-	"sync"
 	"time"
 	"unsafe"
 
@@ -17,29 +15,35 @@ import (
 
 // Machine is this machine.
 type Machine struct {
-	Freezer *Freezer // of the sessions' processes; nil: none
-	Hosts   *os.File // is mounted over /etc/hosts; nil: nothing is
+	freezer *Freezer // nil: nothing to freeze with
+	covers  Covers
+	random  *os.File // the kernel's generator, open from the start: nothing in the machine can put another file there
+	disk    *os.File // the root directory
 
-	random *os.File // the kernel's generator, open from the start: nothing in the machine can put another file there
-
-	mu       sync.Mutex // held while Hosts is written
-	hostname string     // taken, not yet written to Hosts; "": nothing to write
+	// Of the newest handshake; a link has one at a time.
+	execution string
+	epoch     uint64
+	hostname  string
 }
 
-// New returns this machine, with no cgroup to freeze and no file to write.
-func New() (*Machine, error) {
-	f, err := os.OpenFile(random, os.O_WRONLY, 0)
+// New returns this machine. f is nil if the kernel has no cgroups to freeze.
+func New(f *Freezer, c Covers) (*Machine, error) {
+	random, err := os.OpenFile(generator, os.O_WRONLY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the random generator: %w", err)
 	}
-	return &Machine{random: f}, nil
+	disk, err := os.Open("/")
+	if err != nil {
+		return nil, err
+	}
+	return &Machine{freezer: f, covers: c, random: random, disk: disk}, nil
 }
 
 // Hooks are what a link does to the machine.
 func (m *Machine) Hooks() link.Hooks { return link.Hooks{Sync: m.sync, Clock: SetClock} }
 
-// sync does all that must be done before the host gets its answer, in the order in which it matters, and no more: this code
-// runs cold after a restore.
+// sync does all that must be done before the host gets its answer and before any process goes on, in the order in which it matters, and no more:
+// this code runs cold after a restore.
 func (m *Machine) sync(s link.Sync) error {
 	if err := SetClock(s.Time); err != nil {
 		return err
@@ -47,20 +51,24 @@ func (m *Machine) sync(s link.Sync) error {
 	if err := reseed(m.random, &s.Seed); err != nil {
 		return err
 	}
-	if s.Hostname != "" {
-		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
-			return fmt.Errorf("set the host name: %w", err)
-		}
-		m.rename(s.Hostname)
+	if err := m.identify(s); err != nil {
+		return err
 	}
-	if m.Freezer != nil {
-		return m.Freezer.Thaw()
+	if m.freezer != nil {
+		return m.freezer.Thaw()
 	}
 	return nil
 }
 
-// SetClock sets the wall clock.
+// onItsWay is how long a message of the host's may have been under way at most, for its time to be taken as older than what the clock shows.
+const onItsWay = time.Second
+
+// SetClock sets the wall clock, forwards. A time that is a little behind it comes from a message that was under way for longer than an earlier one:
+// the clock doesn't go back for that, since processes may be reading it. One that is far behind is the host's own change.
 func SetClock(t time.Time) error {
+	if stale(time.Now(), t) {
+		return nil
+	}
 	spec := unix.NsecToTimespec(t.UnixNano())
 	if err := unix.ClockSettime(unix.CLOCK_REALTIME, &spec); err != nil {
 		return fmt.Errorf("set the clock: %w", err)
@@ -68,8 +76,11 @@ func SetClock(t time.Time) error {
 	return nil
 }
 
-// random is the kernel's generator.
-const random = "/dev/urandom"
+// stale tells whether a clock that shows now has nothing to learn from a time of the host's.
+func stale(now, t time.Time) bool { return !t.After(now) && now.Sub(t) < onItsWay }
+
+// generator is the kernel's.
+const generator = "/dev/urandom"
 
 // entropy is struct rand_pool_info.
 type entropy struct {
@@ -96,44 +107,19 @@ func reseed(random *os.File, seed *[link.SeedBytes]byte) error {
 // rndReseed is RNDRESEEDCRNG, _IO('R', 7).
 const rndReseed = 0x5207
 
-// rename has the hosts file written soon, but not before the host has its answer.
-func (m *Machine) rename(name string) {
-	m.mu.Lock()
-	m.hostname = name
-	m.mu.Unlock()
-	go m.Prepare()
-}
-
-// Prepare makes sure that the hosts file has the machine's name, before a program starts that looks it up. A name that can't be
-// resolved is an annoyance, not a reason not to run.
-func (m *Machine) Prepare() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.hostname != "" && m.Hosts != nil {
-		m.Hosts.Truncate(0)
-		m.Hosts.WriteAt(hosts(m.hostname), 0)
-	}
-	m.hostname = ""
-}
-
-// hosts is the content of /etc/hosts.
-func hosts(name string) []byte {
-	return []byte(strings.Join([]string{
-		"127.0.0.1\tlocalhost",
-		"::1\tlocalhost ip6-localhost ip6-loopback",
-		"127.0.1.1\t" + name,
-		"",
-	}, "\n"))
-}
-
-// Quiesce stops the sessions' processes until the next handshake and writes all dirty data to the disk: what follows is a snapshot.
+// Quiesce stops all processes until the next handshake and writes all dirty data to the disk: what follows is a pause or a snapshot. What takes long is
+// done while they run: the second time only what they wrote meanwhile is left. Only the disk is written to then, since a file system may be
+// served by one of the processes.
 func (m *Machine) Quiesce() error {
-	if m.Freezer != nil {
-		if err := m.Freezer.Freeze(); err != nil {
+	unix.Sync()
+	runtime.GC()
+	if m.freezer != nil {
+		if err := m.freezer.Freeze(); err != nil {
 			return err
 		}
 	}
-	unix.Sync()
-	runtime.GC()
+	if err := unix.Syncfs(int(m.disk.Fd())); err != nil {
+		return fmt.Errorf("write out the disk: %w", err)
+	}
 	return nil
 }

@@ -1,12 +1,11 @@
 package machine
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,66 +14,184 @@ import (
 
 // TestKernelTakesTheSeed uses this machine's generator: more entropy harms nobody.
 func TestKernelTakesTheSeed(t *testing.T) {
-	m, err := New()
+	m, err := New(nil, Covers{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.random.Close()
+	defer m.disk.Close()
 	if err := reseed(m.random, &[link.SeedBytes]byte{1, 2, 3}); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestHostsFileHasTheNewName(t *testing.T) {
-	f, err := os.Create(filepath.Join(t.TempDir(), "hosts"))
+// hierarchy makes a group that stands for the root of a machine's, with groups below it.
+func hierarchy(t *testing.T, groups ...string) string {
+	t.Helper()
+	all := t.TempDir()
+	if err := unix.Mount("cgroup2", all, "cgroup2", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(all, unix.MNT_DETACH) })
+	root, err := os.MkdirTemp(all, "freezer")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	f.WriteString(strings.Repeat("old and long\n", 100))
-	m := &Machine{Hosts: f, hostname: "sbx-abc"}
-	m.Prepare()
-	got, err := os.ReadFile(f.Name())
-	if err != nil || !bytes.Equal(got, hosts("sbx-abc")) || !bytes.Contains(got, []byte("127.0.1.1\tsbx-abc\n")) {
-		t.Errorf("the file has %q, %v", got, err)
+	t.Cleanup(func() { os.Remove(root) })
+	for _, g := range groups {
+		if err := os.Mkdir(filepath.Join(root, g), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Remove(filepath.Join(root, g)) })
+	}
+	return root
+}
+
+// TestFreezeStopsAllAndThawContinues uses a real version 2 cgroup; freezing needs no controller. Wherever processes have gone, they're stopped, but what
+// their user has stopped himself stays so afterwards.
+func TestFreezeStopsAllAndThawContinues(t *testing.T) {
+	root := hierarchy(t, "agent", "agent/inside", "sessions", "sessions/below", "container", "paused")
+	cats := map[string]*os.File{}
+	for _, g := range []string{".", "agent", "agent/inside", "sessions", "sessions/below", "container", "paused"} {
+		dir, err := os.Open(filepath.Join(root, g))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, cats[g] = startCat(t, int(dir.Fd()))
+		dir.Close()
+	}
+	if err := os.WriteFile(filepath.Join(root, "paused/cgroup.freeze"), []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f := &Freezer{Root: r, Agent: "agent", Sessions: "sessions"}
+	for range 2 { // a second time nothing is new
+		if err := f.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for g, cat := range cats {
+		cat.WriteString("x")
+		if ready(t, cat, 20*time.Millisecond) {
+			t.Errorf("the process in group %q runs", g)
+		}
+	}
+	for range 2 {
+		if err := f.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for g, cat := range cats {
+		if got, want := ready(t, cat, map[bool]time.Duration{true: 20 * time.Millisecond, false: 10 * time.Second}[g == "paused"]), g != "paused"; got != want {
+			t.Errorf("after the thaw the process in group %q runs: %v", g, got)
+		}
 	}
 }
 
-// TestFreezeStopsAndThawContinues uses a real version 2 cgroup; freezing needs no controller.
-func TestFreezeStopsAndThawContinues(t *testing.T) {
-	root := t.TempDir()
-	if err := unix.Mount("cgroup2", root, "cgroup2", 0, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Unmount(root, unix.MNT_DETACH) })
-	group, err := os.MkdirTemp(root, "freezer")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.Remove(group) })
-	dir, err := os.Open(group)
+// TestFreezeStopsWhatMovesMeanwhile has processes fork into new groups until they're stopped.
+func TestFreezeStopsWhatMovesMeanwhile(t *testing.T) {
+	root := hierarchy(t, "agent", "sessions")
+	dir, err := os.Open(filepath.Join(root, "sessions"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	pid, out := startCat(t, int(dir.Fd()))
-	f := &Freezer{Cgroup: group}
+	// Each shell makes a group, enters it, and starts the next.
+	script := filepath.Join(t.TempDir(), "flee")
+	text := "n=$(($1+1)); mkdir " + root + "/g$n && echo $$ >" + root + "/g$n/cgroup.procs && [ $n -lt 300 ] && sh " + script + " $n & wait"
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		os.WriteFile(filepath.Join(root, "cgroup.kill"), []byte("1"), 0)
+		for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(time.Millisecond) {
+			groups, _ := filepath.Glob(filepath.Join(root, "g*"))
+			for _, g := range groups {
+				os.Remove(g)
+			}
+			if len(groups) == 0 {
+				return
+			}
+		}
+	})
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", script, "0"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL); syscall.Wait4(pid, nil, 0, nil) })
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // it's under way
+		if _, err := os.Stat(filepath.Join(root, "g5")); err == nil {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("the shells make no groups")
+		}
+	}
+	f := &Freezer{Root: r, Agent: "agent", Sessions: "sessions"}
 	if err := f.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	if events, _ := os.ReadFile(filepath.Join(group, "cgroup.events")); !strings.Contains(string(events), "frozen 1") {
-		t.Errorf("process %d isn't frozen: %q", pid, events)
+	count := func() int { groups, _ := filepath.Glob(filepath.Join(root, "g*")); return len(groups) }
+	before := count()
+	for range 20 {
+		time.Sleep(time.Millisecond)
+		if n := count(); n != before {
+			t.Fatalf("frozen shells have made %d more groups", n-before)
+		}
+	}
+	for _, g := range append([]string{"sessions"}, f.frozen...) {
+		if !f.has(g, "cgroup.events", "frozen 1") {
+			t.Errorf("group %s isn't frozen", g)
+		}
 	}
 	if err := f.Thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Thaw(); err != nil {
-		t.Errorf("a second time: %v", err)
+}
+
+// ready tells whether something can be read within a time, and reads it.
+func ready(t *testing.T, f *os.File, within time.Duration) bool {
+	t.Helper()
+	poll := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, int(within.Milliseconds()))
+	if err != nil {
+		t.Fatal(err)
 	}
-	out.WriteString("x")
-	b := make([]byte, 1)
-	if _, err := out.Read(b); err != nil || b[0] != 'x' {
-		t.Errorf("after the thaw the process answered %q, %v", b, err)
+	if n == 1 {
+		f.Read(make([]byte, 1))
+	}
+	return n == 1
+}
+
+func TestClockDoesNotGoBackForALateMessage(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for off, want := range map[time.Duration]bool{
+		-time.Hour: false, -onItsWay: false, -40 * time.Millisecond: true, 0: true, time.Millisecond: false, 6 * time.Hour: false,
+	} {
+		if got := stale(now, now.Add(off)); got != want {
+			t.Errorf("a time %s off is stale: %v, want %v", off, got, want)
+		}
+	}
+}
+
+func TestThreadsOfTheKernelStay(t *testing.T) {
+	if !ordinary(os.Getpid()) {
+		t.Error("this process is taken for a thread of the kernel")
+	}
+	if _, err := os.Stat("/proc/2/stat"); err == nil && ordinary(2) {
+		t.Error("kthreadd is taken for a process")
+	}
+	if ordinary(1 << 30) {
+		t.Error("nobody is taken for a process")
 	}
 }
 

@@ -47,7 +47,7 @@ type Attributes struct {
 	DieWithParent bool
 	// First says that this program is a machine's first process: all others are its descendants.
 	First bool
-	// Prepare runs before each start; nil: nothing to do.
+	// Prepare runs before each start, for tests; nil: nothing does.
 	Prepare func()
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/space-platform/space/api/link"
 )
 
-// Quiesce lets a guest write all its dirty data to its disk. The sessions' processes stand still from then on, until the next greeting.
+// Quiesce lets a guest write all its dirty data to its disk. All processes but the agent stand still from then on, until the next greeting: it comes
+// before a snapshot, and before a pause, after which they would read the time before it.
 func Quiesce(ctx context.Context, l *link.Link) error {
 	if err := Ask(ctx, l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}}, new(guestv1.Quiesced)); err != nil {
 		return fmt.Errorf("quiesce the guest: %w", err)

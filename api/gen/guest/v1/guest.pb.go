@@ -658,8 +658,8 @@ func (x *Opened) GetPid() uint32 {
 	return 0
 }
 
-// Quiesce asks the guest to write all dirty data to its disk and drop what it needn't keep, before a snapshot. It answers Quiesced.
-// From then on the sessions' processes stand still, until the next handshake of the link has set clock, seed and identity.
+// Quiesce asks the guest to write all dirty data to its disk and drop what it needn't keep, before a pause or a snapshot. It answers Quiesced.
+// From then on all processes but the guest's own stand still, until the next handshake of the link has set clock, seed and identity.
 type Quiesce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
