@@ -78,6 +78,10 @@ func checkGuestsKernel(t *testing.T, s *suite) {
 	if err != nil || exit.GetCode() != 0 || out != "/dev/pts/0\r\n10 20\r\nuser\r\n" {
 		t.Errorf("in a terminal: %q, %v, %v", out, exit, err)
 	}
+	// A container of the user's own, with a proc that shows its processes only.
+	if out := g.as("user", "unshare -r -p -f --mount-proc sh -c 'echo $$ $(ls -d /proc/[0-9]* | wc -l)'"); !strings.HasPrefix(out, "1 ") {
+		t.Errorf("in a user's container it has %q", out)
+	}
 }
 
 // files makes a call as user that must succeed, and returns its entry.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -30,7 +31,8 @@ type guest struct {
 	conn net.Conn
 	link *link.Link
 
-	released bool // by recover
+	greeted  time.Time // when the newest greeting began
+	released bool      // by recover
 }
 
 // serial makes ids that no two guests or sessions of a test's process share.
@@ -46,16 +48,18 @@ func NextID(prefix string) string {
 	return prefix + string(b)
 }
 
-// greet makes the guest answer, as a new execution or as the one that it is already.
-func (g *guest) greet(adopt bool) {
+// greet makes the guest answer, as a new execution or as the one that it is already. It returns when it began to.
+func (g *guest) greet(adopt bool) time.Time {
 	g.t.Helper()
+	g.greeted = time.Now()
 	d := &dialled{Machine: g.Machine}
-	l, err := machine.Greet(g.s.within(g.t), d, link.Sync{Execution: g.e.ID, Epoch: 1, Adopt: adopt})
+	l, err := machine.Greet(g.s.within(g.t), d, link.Sync{Execution: g.e.ID, Epoch: 1, Adopt: adopt, Hostname: strings.ReplaceAll(g.e.ID, "_", "-")})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	g.conn, g.link = d.conn, l
 	g.t.Cleanup(func() { l.Close() })
+	return g.greeted
 }
 
 // dialled keeps the last connection to a machine's guest.
@@ -75,7 +79,13 @@ func (g *guest) hangUp() { g.link.Close() }
 // sh runs a shell command in the guest as root and returns what it printed, without spaces around. It must succeed.
 func (g *guest) sh(command string) string {
 	g.t.Helper()
-	out, exit, err := g.session(g.s.within(g.t), "sh", "-c", command)
+	return g.as("root", command)
+}
+
+// as is sh, as another user.
+func (g *guest) as(user, command string) string {
+	g.t.Helper()
+	out, exit, err := g.run(g.s.within(g.t), &sessionv1.Spec{Argv: []string{"sh", "-c", command}, User: user, Cwd: "/"})
 	if err != nil {
 		g.t.Fatalf("run %q: %v", command, err)
 	}

@@ -29,6 +29,8 @@ func Image(t testing.TB) string {
 	}
 	write(t, root, "bin/busybox", b, 0o755)
 	write(t, root, "etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"), 0o644)
+	write(t, root, "etc/machine-id", []byte("0123456789abcdef0123456789abcdef\n"), 0o444)
+	write(t, root, "etc/hosts", []byte("127.0.0.1 localhost\n"), 0o644)
 	write(t, root, "etc/group", []byte("root:x:0:\nuser:x:1000:\n"), 0o644)
 	for _, name := range programs(t) {
 		if err := os.Symlink("busybox", filepath.Join(root, "bin", name)); err != nil {
