@@ -79,6 +79,7 @@ func serveInside() fake.Serve {
 			Files:    files.NewService(account.System),
 			Figures:  figures.Here,
 			Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
+			WriteOut: func() {},
 			Quiesce:  func() error { return nil },
 		}
 		err := s.Serve(ctx, serial.NewSocket(l))

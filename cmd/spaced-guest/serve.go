@@ -50,6 +50,7 @@ func (c serveConfig) serve() error {
 		Files:    files.NewService(account.System),
 		Figures:  figures.Here,
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
+		WriteOut: syscall.Sync,
 		Quiesce:  func() error { syscall.Sync(); return nil },
 	}
 	err = s.Serve(ctx, port)

@@ -24,6 +24,7 @@ type Server struct {
 	Files    *files.Service
 	Figures  figures.Machine
 	Hooks    link.Hooks   // what a handshake does to this machine
+	WriteOut func()       // the half of a Quiesce that stops nothing
 	Quiesce  func() error // see the call
 }
 
@@ -98,7 +99,9 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 	case *guestv1.Call_OpenSession:
 		return s.openSession(ctx, stream, c.OpenSession)
 	case *guestv1.Call_Quiesce:
-		if err := s.Quiesce(); err != nil {
+		if c.Quiesce.GetWriteOutOnly() {
+			s.WriteOut()
+		} else if err := s.Quiesce(); err != nil {
 			return err
 		}
 		return reply(ctx, stream, &guestv1.Quiesced{})

@@ -51,6 +51,8 @@ type guestd struct {
 	ctx    context.Context
 	socket string
 	table  *process.Table
+
+	wroteOut, quiesced atomic.Int64 // calls
 }
 
 func startGuest(t *testing.T) *guestd {
@@ -66,7 +68,8 @@ func startGuest(t *testing.T) *guestd {
 		Files:    files.NewService(account.System),
 		Figures:  figures.Here,
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
-		Quiesce:  func() error { return nil },
+		WriteOut: func() { d.wroteOut.Add(1) },
+		Quiesce:  func() error { d.quiesced.Add(1); return nil },
 	}
 	ended := make(chan struct{})
 	go func() {

@@ -436,11 +436,16 @@ func TestForget(t *testing.T) {
 func TestQuiesceAndNonsense(t *testing.T) {
 	d := startGuest(t)
 	l := d.attach()
-	s := d.call(l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}})
-	if _, err := s.Recv(d.ctx); err != nil {
-		t.Errorf("quiesce: %v", err)
+	for i, only := range []bool{true, false} {
+		s := d.call(l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{WriteOutOnly: only}}})
+		if _, err := s.Recv(d.ctx); err != nil {
+			t.Errorf("quiesce: %v", err)
+		}
+		s.CloseSend()
+		if w, q := d.wroteOut.Load(), d.quiesced.Load(); w != 1 || q != int64(i) {
+			t.Errorf("after call %d it has written out %d times and come to rest %d times", i, w, q)
+		}
 	}
-	s.CloseSend()
 	if _, err := d.call(l, &guestv1.Call{}).Recv(d.ctx); resetCode(err) != link.CodeRefused {
 		t.Errorf("an empty call: %v, want it refused", err)
 	}

@@ -107,12 +107,16 @@ func reseed(random *os.File, seed *[link.SeedBytes]byte) error {
 // rndReseed is RNDRESEEDCRNG, _IO('R', 7).
 const rndReseed = 0x5207
 
-// Quiesce stops all processes until the next handshake and writes all dirty data to the disk: what follows is a pause or a snapshot. What takes long is
-// done while they run: the second time only what they wrote meanwhile is left. Only the disk is written to then, since a file system may be
-// served by one of the processes.
-func (m *Machine) Quiesce() error {
+// WriteOut does what takes long of a Quiesce: it writes all dirty data to the disk, and drops what isn't needed. Nothing stops.
+func (m *Machine) WriteOut() {
 	unix.Sync()
 	runtime.GC()
+}
+
+// Quiesce stops all processes until the next handshake and writes all dirty data to the disk: what follows is a pause or a snapshot. It does so while they
+// run first, and then with what they wrote meanwhile; only the disk is written to then, since a file system may be served by one of the processes.
+func (m *Machine) Quiesce() error {
+	unix.Sync()
 	if m.freezer != nil {
 		if err := m.freezer.Freeze(); err != nil {
 			return err

@@ -160,6 +160,9 @@ func (g guest) rest(ctx context.Context) error {
 	if err := g.sessions.Settle(ctx); err != nil {
 		return err
 	}
+	if err := machine.WriteOut(ctx, g.link); err != nil {
+		return err
+	}
 	return machine.Quiesce(ctx, g.link)
 }
 

@@ -662,6 +662,7 @@ func (x *Opened) GetPid() uint32 {
 // From then on all processes but the guest's own stand still, until the next handshake of the link has set clock, seed and identity.
 type Quiesce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	WriteOutOnly  bool                   `protobuf:"varint,1,opt,name=write_out_only,json=writeOutOnly,proto3" json:"write_out_only,omitempty"` // nothing stops: what takes long is done before the call that stops all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -694,6 +695,13 @@ func (x *Quiesce) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Quiesce.ProtoReflect.Descriptor instead.
 func (*Quiesce) Descriptor() ([]byte, []int) {
 	return file_guest_v1_guest_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Quiesce) GetWriteOutOnly() bool {
+	if x != nil {
+		return x.WriteOutOnly
+	}
+	return false
 }
 
 type Quiesced struct {
@@ -1172,8 +1180,9 @@ const file_guest_v1_guest_proto_rawDesc = "" +
 	"\x06Opened\x12%\n" +
 	"\x0estdin_received\x18\x01 \x01(\x04R\rstdinReceived\x12,\n" +
 	"\x12started_unix_nanos\x18\x02 \x01(\x03R\x10startedUnixNanos\x12\x10\n" +
-	"\x03pid\x18\x03 \x01(\rR\x03pid\"\t\n" +
-	"\aQuiesce\"\n" +
+	"\x03pid\x18\x03 \x01(\rR\x03pid\"/\n" +
+	"\aQuiesce\x12$\n" +
+	"\x0ewrite_out_only\x18\x01 \x01(\bR\fwriteOutOnly\"\n" +
 	"\n" +
 	"\bQuiesced\".\n" +
 	"\tTerminate\x12!\n" +

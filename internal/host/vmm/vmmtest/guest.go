@@ -148,20 +148,14 @@ func acknowledge(ctx context.Context, s *link.Stream, offset uint64) error {
 	return s.Send(ctx, b)
 }
 
-// quiesce makes the guest write everything to its disk.
+// quiesce makes the guest write everything to its disk, and stop.
 func (g *guest) quiesce() {
 	g.t.Helper()
 	ctx := g.s.within(g.t)
-	call, err := proto.Marshal(&guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}})
-	if err != nil {
+	if err := machine.WriteOut(ctx, g.link); err != nil {
 		g.t.Fatal(err)
 	}
-	stream, err := g.link.Open(ctx, call)
-	if err != nil {
-		g.t.Fatalf("quiesce: %v", err)
-	}
-	defer stream.Reset(link.CodeCancelled)
-	if _, err := stream.Recv(ctx); err != nil {
-		g.t.Fatalf("quiesce: %v", err)
+	if err := machine.Quiesce(ctx, g.link); err != nil {
+		g.t.Fatal(err)
 	}
 }
