@@ -75,6 +75,22 @@ func Host(ctx context.Context, conn io.ReadWriteCloser, s Sync) (*Link, error) {
 	return l, l.SetClock(time.Now())
 }
 
+// Greet greets the guest again over the same connection, which spares it and the VMM a new one: as another execution, or after the machine stood
+// still. What the link carried is over, as with a new link. The caller has the link for itself. An error, of which there are those of Host, ends it.
+func (l *Link) Greet(ctx context.Context, s Sync) error {
+	if err := s.check(); err != nil {
+		return fmt.Errorf("greet the guest again: %w", err)
+	}
+	l.cur.Load().fail(ErrReplaced)
+	l.w.stall.Store(0) // the handshake has its own deadline
+	if err := l.handshake(ctx, s); err != nil {
+		l.fail(err)
+		return fmt.Errorf("greet the guest of execution %s again: %w", s.Execution, err)
+	}
+	l.w.stall.Store(int64(writeStall))
+	return l.SetClock(time.Now())
+}
+
 // handshake goes through link numbers until the guest takes one.
 func (l *Link) handshake(ctx context.Context, s Sync) error {
 	var err error
@@ -96,6 +112,10 @@ func (l *Link) greet(ctx context.Context, s Sync) error {
 	l.syncs.Store(0)
 	l.w.restart(s.Link)
 	l.cur.Store(newMux(s.Link, l.w, true))
+	select {
+	case <-l.answers: // to a number before
+	default:
+	}
 	for try, wait := 0, syncFirst; ; try, wait = try+1, min(2*wait, syncSlowest) {
 		s.Time = time.Now()
 		rand.Read(s.Seed[:])

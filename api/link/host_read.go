@@ -36,7 +36,7 @@ func (in *intake) take(f frame) error {
 		return in.check()
 	}
 	if m.link != in.link {
-		in.link, in.acks = m.link, 0
+		in.link, in.acks, in.up = m.link, 0, false
 	}
 	if f.stream == 0 && (f.kind == kindAck || f.kind == kindRefuse) {
 		return in.answer(f)

@@ -2,6 +2,8 @@ package process
 
 import (
 	"fmt"
+	"os"
+	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
@@ -12,8 +14,7 @@ import (
 // Reaper is the only one in this program that waits for child processes: those that it started, whose end it tells, and the orphans that
 // the kernel hands to this process. Nothing else here may use os/exec.
 type Reaper struct {
-	started chan struct{} // there may be children again
-	forks   chan func()   // to be called on the thread that lives as long as the program
+	forks chan func() // to be called on the thread that lives as long as the program
 
 	mu       sync.Mutex // held over fork and registration, so that no child's end comes before its entry, and over signals
 	children map[int]*Child
@@ -21,7 +22,7 @@ type Reaper struct {
 
 // NewReaper returns a reaper; Run must be called for it to work.
 func NewReaper() *Reaper {
-	return &Reaper{started: make(chan struct{}, 1), forks: make(chan func()), children: map[int]*Child{}}
+	return &Reaper{forks: make(chan func()), children: map[int]*Child{}}
 }
 
 // Adopt makes this process the parent of its descendants' orphans, as the first process of a machine is anyway.
@@ -66,10 +67,6 @@ func (r *Reaper) start(path string, argv []string, attr *syscall.ProcAttr) (*Chi
 	ended := make(chan syscall.WaitStatus, 1)
 	c := &Child{PID: pid, Ended: ended, reaper: r, ended: ended}
 	r.children[pid] = c
-	select {
-	case r.started <- struct{}{}:
-	default:
-	}
 	return c, nil
 }
 
@@ -89,21 +86,17 @@ func (c *Child) Sweep() {
 	c.sweep = true
 }
 
-// Run reaps for as long as the process lives.
+// Run reaps for as long as the process lives. It waits for the kernel's signal and not for a child: a system call that blocks would hold the
+// scheduler's only P until that is taken away after 10 to 20 ms, and with it whatever else a child's start or end has to be followed by.
 func (r *Reaper) Run() {
 	go r.fork()
-	runtime.LockOSThread() // it blocks in the kernel most of the time
+	died := make(chan os.Signal, 1) // one that is pending is enough: all who have died are reaped
+	signal.Notify(died, unix.SIGCHLD)
 	for {
-		pid, err := nextDead()
-		switch err {
-		case nil:
+		for pid := nextDead(); pid != 0; pid = nextDead() {
 			r.reap(pid)
-		case unix.ECHILD:
-			<-r.started
-		case unix.EINTR:
-		default:
-			panic(fmt.Sprintf("wait for any child: %v", err)) // only a wrong call can do that
 		}
+		<-died
 	}
 }
 
@@ -115,13 +108,20 @@ func (r *Reaper) fork() {
 	}
 }
 
-// nextDead waits for a child that has ended and leaves it a zombie.
-func nextDead() (int, error) {
-	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		return 0, err
+// nextDead returns a child that has ended, and leaves it a zombie; 0 if there is none.
+func nextDead() int {
+	for {
+		var info unix.Siginfo
+		switch err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err {
+		case nil:
+			return siginfoPID(&info)
+		case unix.ECHILD:
+			return 0
+		case unix.EINTR:
+		default:
+			panic(fmt.Sprintf("look for a child that has ended: %v", err)) // only a wrong call can do that
+		}
 	}
-	return siginfoPID(&info), nil
 }
 
 // reap takes a zombie's status and tells whoever started it. It may be gone: a fork whose exec failed is waited for by the fork. As long as the

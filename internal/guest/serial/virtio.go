@@ -4,12 +4,13 @@
 package serial
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"strings"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,13 +24,10 @@ const (
 	look  = 10 * time.Millisecond     // between looks for the port
 )
 
-// idle is the time between reads while no host is connected: the kernel offers no event that a blocking reader could wait for.
-const idle = 2 * time.Millisecond
-
 // Virtio is an opened virtio-serial port. It's opened once and never again: closing it would throw away what the host has sent already.
 type Virtio struct {
-	fd     int
-	closed atomic.Bool
+	file *os.File
+	port syscall.RawConn
 }
 
 // Open finds the link's port and opens it. A driver that was just loaded may take a moment: it waits for at most the given time.
@@ -52,11 +50,17 @@ func Open(wait time.Duration) (io.ReadWriteCloser, error) {
 }
 
 func openVirtio(device string) (*Virtio, error) {
-	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	// Without blocking Go's poller waits. A read that blocks would hold the scheduler's only P until it's taken away after 10 to 20 ms, and whatever
+	// else is to run waits for that: the answer to what was read, first of all.
+	f, err := os.OpenFile(device, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open the link's port %s: %w", device, err)
+		return nil, fmt.Errorf("open the link's port: %w", err)
 	}
-	return &Virtio{fd: fd}, nil
+	port, err := f.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("open the link's port: %w", err)
+	}
+	return &Virtio{file: f, port: port}, nil
 }
 
 // find returns the device of the link's port, "" if there is none.
@@ -71,42 +75,48 @@ func find(class string) string {
 	return ""
 }
 
-// Read waits for bytes from the host. It sleeps in the kernel and not in Go's scheduler, since this is what wakes up after a restore.
-func (v *Virtio) Read(b []byte) (int, error) {
-	pause := unix.NsecToTimespec(int64(idle))
-	for !v.closed.Load() {
-		n, err := unix.Read(v.fd, b)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return 0, os.NewSyscallError("read", err)
-		case n > 0 || len(b) == 0:
-			return n, nil
-		default:
-			unix.Nanosleep(&pause, nil)
-		}
+// Read waits for bytes from the host. While no host is connected the kernel says that the end is reached; it tells of what comes later.
+func (v *Virtio) Read(b []byte) (n int, err error) {
+	if len(b) == 0 {
+		return 0, nil
 	}
-	return 0, os.ErrClosed
+	perr := v.port.Read(func(fd uintptr) bool {
+		n, err = again(unix.Read, fd, b)
+		return n > 0 || err != nil
+	})
+	return n, cmp.Or(perr, os.NewSyscallError("read", err))
 }
 
 // Write writes all of b, and waits while the host isn't there or doesn't read.
-func (v *Virtio) Write(b []byte) (int, error) {
-	written := 0
-	for written < len(b) {
-		n, err := unix.Write(v.fd, b[written:])
-		if err == unix.EINTR {
-			continue
+func (v *Virtio) Write(b []byte) (written int, err error) {
+	perr := v.port.Write(func(fd uintptr) bool {
+		for written < len(b) && err == nil {
+			n := 0
+			if n, err = again(unix.Write, fd, b[written:]); n == 0 && err == nil {
+				return false
+			}
+			written += n
 		}
-		if err != nil {
-			return written, os.NewSyscallError("write", err)
-		}
-		written += n
-	}
-	return written, nil
+		return true
+	})
+	return written, cmp.Or(perr, os.NewSyscallError("write", err))
 }
 
-// Close ends Read when it next looks. The descriptor stays open: the machine has only this port, and ends with it.
-func (v *Virtio) Close() error {
-	v.closed.Store(true)
-	return nil
+// again makes a system call that doesn't block; 0 bytes if it would.
+func again(call func(int, []byte) (int, error), fd uintptr, b []byte) (int, error) {
+	for {
+		n, err := call(int(fd), b)
+		switch err {
+		case nil:
+			return n, nil
+		case unix.EAGAIN:
+			return 0, nil
+		case unix.EINTR:
+		default:
+			return 0, err
+		}
+	}
 }
+
+// Close ends Read and Write. The descriptor stays open: the machine has only this port, and ends with it.
+func (v *Virtio) Close() error { return v.file.SetDeadline(time.Unix(1, 0)) }

@@ -34,26 +34,28 @@ func (r *rig) named(o Order) *testMachine {
 }
 
 func TestAnExecutionTakesAMachineOfThePool(t *testing.T) {
-	r := newRig(t)
-	r.slots = PoolConfig{Size: 1}
-	table, o := r.open(), order()
-	awaitSlots(t, table, 1)
-	m := r.running()[0]
-	if !m.paused.Load() || m.name.Load() != slotHostname {
-		t.Fatalf("the machine that waits: paused %v, called %v", m.paused.Load(), m.name.Load())
+	for keeps, dials := range map[bool]int32{true: 1, false: 2} { // a link that outlives a pause is used again
+		r := newRig(t)
+		r.slots, r.keepsLink = PoolConfig{Size: 1}, keeps
+		table, o := r.open(), order()
+		awaitSlots(t, table, 1)
+		m := r.running()[0]
+		if !m.paused.Load() || m.name.Load() != slotHostname {
+			t.Fatalf("the machine that waits: paused %v, called %v", m.paused.Load(), m.name.Load())
+		}
+		ensure(t, table, o, space.ExecutionRunning)
+		if got := r.named(o); got != m || m.paused.Load() || m.dials.Load() != dials {
+			t.Fatalf("the execution's machine is %+v, want the one that waited, %+v; it was dialled %d times, want %d", got, m, m.dials.Load(), dials)
+		}
+		a := attach(t, table, o.Route, "true")
+		if a.next(t).GetStarted() == nil || string(a.next(t).GetOutput().GetData()) != "hello" || a.next(t).GetExit() == nil {
+			t.Fatal("the session went wrong")
+		}
+		awaitSlots(t, table, 1) // it fills itself
+		remove(t, table, o.Route)
+		table.Close()
+		r.checkNothingLeft()
 	}
-	ensure(t, table, o, space.ExecutionRunning)
-	if got := r.named(o); got != m || m.paused.Load() {
-		t.Fatalf("the execution's machine is %+v, want the one that waited, %+v", got, m)
-	}
-	a := attach(t, table, o.Route, "true")
-	if a.next(t).GetStarted() == nil || string(a.next(t).GetOutput().GetData()) != "hello" || a.next(t).GetExit() == nil {
-		t.Fatal("the session went wrong")
-	}
-	awaitSlots(t, table, 1) // it fills itself
-	remove(t, table, o.Route)
-	table.Close()
-	r.checkNothingLeft()
 }
 
 func TestNoSlotIsUsedTwice(t *testing.T) {

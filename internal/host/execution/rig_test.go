@@ -41,30 +41,31 @@ type rig struct {
 	dir  string
 	pool *uids.Pool
 
-	mu       sync.Mutex
-	homes    map[string]jail.Spec // enclosures that exist
-	machines map[int]*testMachine // by pid; dead ones stay
-	loads    int
-	boots    []vmm.Boot
-	measured int // how often guests were asked for their figures
-	loadErr  error
-	mute     bool                        // guests don't answer
-	dying    int                         // the first so many machines end when they're greeted
-	dumb     int                         // and the guests of the first so many don't answer
-	deaf     chan struct{}               // not nil: guests don't answer when they are to come to rest; one that hears it closes it
-	stall    func(context.Context) error // called in the step named by at
-	at       string
-	template error
-	full     error
-	rejected []string
-	wanted   []rootfs.Size   // shapes that had no snapshot
-	starts   *sessionv1.Spec // what the template has running
-	sessions string          // directory of the snapshot's sessions
-	slots    PoolConfig
-	paged    bool       // whether memory comes page by page
-	pages    *vmm.Pages // of the last load
-	fate     error      // why machines end, as far as the driver knows
-	snapshot string     // the name of the template's snapshot's state file
+	mu        sync.Mutex
+	homes     map[string]jail.Spec // enclosures that exist
+	machines  map[int]*testMachine // by pid; dead ones stay
+	loads     int
+	boots     []vmm.Boot
+	measured  int // how often guests were asked for their figures
+	loadErr   error
+	keepsLink bool                        // whether a link outlives a pause
+	mute      bool                        // guests don't answer
+	dying     int                         // the first so many machines end when they're greeted
+	dumb      int                         // and the guests of the first so many don't answer
+	deaf      chan struct{}               // not nil: guests don't answer when they are to come to rest; one that hears it closes it
+	stall     func(context.Context) error // called in the step named by at
+	at        string
+	template  error
+	full      error
+	rejected  []string
+	wanted    []rootfs.Size   // shapes that had no snapshot
+	starts    *sessionv1.Spec // what the template has running
+	sessions  string          // directory of the snapshot's sessions
+	slots     PoolConfig
+	paged     bool       // whether memory comes page by page
+	pages     *vmm.Pages // of the last load
+	fate      error      // why machines end, as far as the driver knows
+	snapshot  string     // the name of the template's snapshot's state file
 
 	snapshots *snapshot.Store // of this life
 	asked     []string        // the sessions that guests were asked for
@@ -228,8 +229,10 @@ func (r *rig) Remove(ctx context.Context, s jail.Spec) error {
 	return nil
 }
 
-func (r *rig) Name() string                   { return "test" }
-func (r *rig) Capabilities() vmm.Capabilities { return vmm.Capabilities{} }
+func (r *rig) Name() string { return "test" }
+func (r *rig) Capabilities() vmm.Capabilities {
+	return vmm.Capabilities{PauseKeepsLink: r.keepsLink}
+}
 
 func (r *rig) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
 	r.mu.Lock()
@@ -312,6 +315,7 @@ type testMachine struct {
 	name  atomic.Value  // string: that the guest was given
 
 	paused atomic.Bool
+	dials  atomic.Int32
 }
 
 func (m *testMachine) die() { m.once.Do(func() { close(m.done) }) }
@@ -364,6 +368,7 @@ func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
 	if err := m.rig.step(ctx, "greet"); err != nil {
 		return nil, err
 	}
+	m.dials.Add(1)
 	host, guest := net.Pipe()
 	m.rig.mu.Lock()
 	defer m.rig.mu.Unlock()

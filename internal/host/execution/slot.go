@@ -80,7 +80,8 @@ func (s *slot) background() jail.Spec {
 	return p
 }
 
-// warm tries commands, whatever comes of them, and lets go of the guest. A guest that doesn't come up isn't tried again at once: nobody waits for it.
+// warm tries commands, whatever comes of them, and keeps the link to the guest if it outlives the pause that comes: a guest that no host is connected
+// to looks for one now and then only. A guest that doesn't come up isn't tried again at once: nobody waits for it.
 func (s *slot) warm(ctx context.Context) error {
 	greeting, cancel := context.WithTimeout(ctx, loadTimeout/2)
 	l, err := machine.Meet(greeting, s.machine, machine.Slot, link.Sync{Execution: s.route.Execution, Epoch: slotEpoch, Adopt: true, Hostname: slotHostname})
@@ -89,7 +90,9 @@ func (s *slot) warm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	if s.link = l; !s.cfg.Driver.Capabilities().PauseKeepsLink {
+		defer s.unlink()
+	}
 	dir := s.file(warmName)
 	defer os.RemoveAll(dir)
 	sessions, err := session.Open(dir, session.Limits{}, s.log)
@@ -110,6 +113,14 @@ func (s *slot) warm(ctx context.Context) error {
 // warmName is the directory of a slot's own sessions, while there are any.
 const warmName = "warm"
 
+// unlink lets go of the guest.
+func (s *slot) unlink() {
+	if s.link != nil {
+		s.link.Close()
+		s.link = nil
+	}
+}
+
 // wake greets the slot's guest as that of an execution. Whoever fails removes it.
 func (s *slot) wake(ctx context.Context, e *execution) (*link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
@@ -117,7 +128,12 @@ func (s *slot) wake(ctx context.Context, e *execution) (*link.Link, error) {
 	if err := s.machine.Resume(ctx); err != nil {
 		return nil, err
 	}
-	return e.greetAt(ctx, s.machine, true)
+	if s.link == nil {
+		return e.greetAt(ctx, s.machine, true)
+	}
+	err := s.link.Greet(ctx, e.identity())
+	shaken(err)
+	return s.link, err
 }
 
 // claim makes a slot's machine that of the execution. It reports false if there is none.
@@ -153,6 +169,7 @@ func (s *slot) remove(ctx context.Context) error {
 		if err := s.machine.Kill(ctx); err != nil {
 			return err
 		}
+		s.unlink()
 		s.machine.Close()
 		s.machine = nil
 	}
