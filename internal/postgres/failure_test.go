@@ -56,7 +56,7 @@ func newScene(t *testing.T, pool *pgxpool.Pool) *scene {
 	must(t)(s.store.CreateSandbox(t.Context(), s.box, roomy))
 	s.observe(t, s.box.Route, space.ExecutionRunning)
 	s.session = s.newSession()
-	must(t)(s.store.CreateSession(t.Context(), s.session))
+	s.createSession(t, s.session)
 	s.upload = must(t)(s.store.CreateUpload(t.Context(), record.NewUpload{ID: space.NewID(space.PrefixUpload), Project: s.project, Node: s.name, Token: tokenOf(s.project)}))
 	return s
 }
@@ -109,6 +109,13 @@ func (s *scene) newSandbox() record.NewSandbox {
 		Route: space.Route{Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
 			Placement: space.Placement{Kind: space.PlacementNode, Node: s.name}},
 		Operation: space.NewID(space.PrefixOperation), Project: s.project, Template: s.tpl.ID, Shape: s.tpl.Shape, Metadata: map[string]string{"k": "v"},
+	}
+}
+
+func (s *scene) createSession(t *testing.T, n record.NewSession) {
+	t.Helper()
+	if _, err := s.store.CreateSession(t.Context(), n); err != nil {
+		t.Fatal(err)
 	}
 }
 

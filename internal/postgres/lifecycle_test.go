@@ -314,7 +314,7 @@ func TestSecretsAreSealed(t *testing.T) {
 	}
 	session := s.newSession()
 	session.Spec.Env, session.Spec.Stdin = map[string]string{"B": "canary-session"}, []byte("canary-stdin")
-	must(t)(s.store.CreateSession(t.Context(), session))
+	s.createSession(t, session)
 	key, err := s.store.KeepFileKey(t.Context(), id, []byte("canary-key-canary-key-canary-key"))
 	if err != nil || string(key) != "canary-key-canary-key-canary-key" {
 		t.Fatalf("%q, %v", key, err)

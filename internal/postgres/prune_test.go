@@ -19,7 +19,7 @@ func TestPrune(t *testing.T) {
 		must(t)(s.store.CreateSandbox(t.Context(), *n, roomy))
 		session := s.newSession()
 		session.Sandbox = n.Route.Sandbox
-		must(t)(s.store.CreateSession(t.Context(), session))
+		s.createSession(t, session)
 		must(t)(s.verbs.Delete(t.Context(), s.project, n.Route.Sandbox))
 		s.observe(t, n.Route, space.ExecutionGone)
 	}

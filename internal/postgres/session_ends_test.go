@@ -16,7 +16,7 @@ func TestSessionEnds(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))
 	start := func() string {
 		n := s.newSession()
-		must(t)(s.store.CreateSession(t.Context(), n))
+		s.createSession(t, n)
 		if _, err := s.pool.Exec(t.Context(), "UPDATE sessions SET execution = $1, started_at = now() WHERE id = $2", s.box.Route.Execution, n.ID); err != nil {
 			t.Fatal(err)
 		}

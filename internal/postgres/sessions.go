@@ -15,38 +15,33 @@ import (
 // maxSessions bounds the sessions of one sandbox: their specs stay until it is deleted.
 const maxSessions = 10_000
 
-// CreateSession writes a session with its first attachment token, in one transaction, and returns its id: an earlier one if the
-// request's Idempotency-Key has made it already. The caller has checked that the sandbox is the project's.
-func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (session string, err error) {
-	err = s.write(ctx, "create session "+n.ID, func(ctx context.Context, q *db.Queries) error {
-		session, err = claim(ctx, q, n.Project, n.Request, n.ID)
-		if err != nil || session != n.ID {
-			return err
-		}
-		return s.insertSession(ctx, q, n)
-	})
-	return session, err
-}
-
-func (s *Store) insertSession(ctx context.Context, q *db.Queries, n record.NewSession) error {
-	count, err := q.CountSessions(ctx, n.Sandbox)
-	if err != nil {
-		return err
-	}
-	if count >= maxSessions {
-		return space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", count)
-	}
+// CreateSession writes a session with its first attachment token, unless an earlier request with its Idempotency-Key has. The caller has checked that
+// the sandbox is the project's.
+func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (out record.CreatedSession, err error) {
 	sealed, err := s.sealSpec(n.ID, n.Spec)
 	if err != nil {
-		return err
+		return out, err
 	}
-	if err := q.InsertSession(ctx, db.InsertSessionParams{
-		ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, RunAs: n.Spec.User, SecretSealed: sealed, OpenStdin: n.Spec.OpenStdin,
-		TtyRows: int32(n.Spec.TTY.Rows), TtyCols: int32(n.Spec.TTY.Cols), TimeoutSeconds: int32(n.Spec.Timeout / time.Second),
-	}); err != nil {
+	err = s.write(ctx, "create session "+n.ID, func(ctx context.Context, q *db.Queries) error {
+		row, err := q.CreateSession(ctx, db.CreateSessionParams{
+			Project: n.Project, Key: n.Request.Key, RequestHash: n.Request.Hash[:], Kept: record.IdempotencyKept, Most: maxSessions,
+			ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, RunAs: n.Spec.User, SecretSealed: sealed, OpenStdin: n.Spec.OpenStdin,
+			TtyRows: int32(n.Spec.TTY.Rows), TtyCols: int32(n.Spec.TTY.Cols), TimeoutSeconds: int32(n.Spec.Timeout / time.Second),
+			TokenHash: n.Token[:], Life: n.TokenLife, IssuedBy: orNull(n.IssuedBy),
+		})
+		switch {
+		case err != nil:
+			return err
+		case row.CreatedAt != nil && row.ExpiresAt != nil:
+			out = record.CreatedSession{ID: n.ID, Fresh: true, CreatedAt: *row.CreatedAt, ExpiresAt: *row.ExpiresAt}
+			return nil
+		case row.Had >= maxSessions:
+			return space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", row.Had)
+		}
+		out.ID, err = made(ctx, q, n.Project, n.Request)
 		return err
-	}
-	return q.InsertAttachment(ctx, db.InsertAttachmentParams{TokenHash: n.Token[:], Session: n.ID, Life: n.TokenLife, IssuedBy: orNull(n.IssuedBy)})
+	})
+	return out, err
 }
 
 // CreateAttachment stores another token of a session, issued by a sandbox token or, if that's empty, by an API key. The caller has checked that

@@ -63,6 +63,14 @@ type NewSession struct {
 	Request   Request
 }
 
+// CreatedSession is what a creation came to.
+type CreatedSession struct {
+	ID        string
+	Fresh     bool // false: an earlier request with the same Idempotency-Key has made it; nothing else is known of it
+	CreatedAt time.Time
+	ExpiresAt time.Time // of the attachment token
+}
+
 // Attachment is an issued token as the store knows it.
 type Attachment struct {
 	Session   string

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
@@ -17,7 +19,7 @@ import (
 
 // Store keeps sessions and attachments.
 type Store interface {
-	CreateSession(ctx context.Context, n record.NewSession) (session string, err error)
+	CreateSession(ctx context.Context, n record.NewSession) (record.CreatedSession, error)
 	Session(ctx context.Context, project, sandbox, id string) (record.Session, error)
 	Sessions(ctx context.Context, sandbox string, after record.Position, limit int) ([]record.Session, error)
 	CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration, issuedBy string) error
@@ -74,17 +76,29 @@ func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Crea
 	if err != nil {
 		return record.Session{}, Attachment{}, err
 	}
-	box, err := s.sandboxes.Get(ctx, by.Project, sandbox)
+	id, box, err := s.look(ctx, by.Project, sandbox, r)
 	if err != nil {
 		return record.Session{}, Attachment{}, err
 	}
-	id, err := s.store.Made(ctx, by.Project, r)
-	if err == nil && id == "" {
-		id, err = s.add(ctx, by, box, spec, r)
+	if id != "" {
+		return s.again(ctx, by, sandbox, id)
 	}
-	if err != nil {
-		return record.Session{}, Attachment{}, err
-	}
+	return s.add(ctx, by, box, spec, r)
+}
+
+// look reads the sandbox, and which session an earlier request with the same Idempotency-Key has made: at the same time, since a command is waited for.
+func (s *Sessions) look(ctx context.Context, project, sandbox string, r record.Request) (session string, box record.Sandbox, err error) {
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		session, err = s.store.Made(ctx, project, r)
+		return err
+	})
+	box, err = s.sandboxes.Get(ctx, project, sandbox)
+	return session, box, cmp.Or(err, g.Wait())
+}
+
+// again answers for a session that was made before.
+func (s *Sessions) again(ctx context.Context, by Caller, sandbox, id string) (record.Session, Attachment, error) {
 	session, err := s.store.Session(ctx, by.Project, sandbox, id)
 	if err != nil {
 		return record.Session{}, Attachment{}, err
@@ -93,28 +107,39 @@ func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Crea
 	return session, a, err
 }
 
-func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (string, error) {
+func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (record.Session, Attachment, error) {
 	if err := checkSandbox(box); err != nil {
-		return "", err
+		return record.Session{}, Attachment{}, err
 	}
 	spec, err := s.within(ctx, box, spec)
 	if err != nil {
-		return "", err
+		return record.Session{}, Attachment{}, err
 	}
 	id := space.NewID(space.PrefixSession)
-	return s.store.CreateSession(ctx, record.NewSession{
-		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: token.Hash(firstToken(by.Key, id)), TokenLife: tokenLife, IssuedBy: by.Token, Request: r,
+	secret := firstToken(by.Key, id)
+	c, err := s.store.CreateSession(ctx, record.NewSession{
+		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: token.Hash(secret), TokenLife: tokenLife, IssuedBy: by.Token, Request: r,
 	})
+	switch {
+	case err != nil:
+		return record.Session{}, Attachment{}, err
+	case !c.Fresh:
+		return s.again(ctx, by, box.ID, c.ID)
+	}
+	spec.Env, spec.Stdin = nil, nil // as it's read
+	return record.Session{ID: id, Sandbox: box.ID, Spec: spec, CreatedAt: c.CreatedAt}, Attachment{Token: secret, URL: s.url(id), ExpiresAt: c.ExpiresAt}, nil
 }
 
 // within adds to a spec what its template and its sandbox set: the session's own is above the sandbox's, and that above the template's.
 func (s *Sessions) within(ctx context.Context, box record.Sandbox, spec record.Spec) (record.Spec, error) {
+	var g errgroup.Group
+	var env map[string]string
+	g.Go(func() (err error) {
+		env, err = s.sandboxes.Env(ctx, box.Project, box.ID)
+		return err
+	})
 	t, err := s.templates.Get(ctx, box.Project, box.Template)
-	if err != nil {
-		return record.Spec{}, err
-	}
-	env, err := s.sandboxes.Env(ctx, box.Project, box.ID)
-	if err != nil {
+	if err := cmp.Or(err, g.Wait()); err != nil {
 		return record.Spec{}, err
 	}
 	spec.Env, err = program.MergeEnv("env", t.Defaults.Env, env, spec.Env)

@@ -126,15 +126,83 @@ func (q *Queries) CopySessions(ctx context.Context, arg CopySessionsParams) erro
 	return err
 }
 
-const countSessions = `-- name: CountSessions :one
-SELECT count(*) FROM sessions WHERE sandbox = $1
+const createSession = `-- name: CreateSession :one
+WITH had AS (SELECT count(*) AS n FROM sessions x WHERE x.sandbox = $1),
+claimed AS (
+    INSERT INTO idempotency_keys (project, key, request_hash, resource)
+    SELECT $2, $3, $4::bytea, $5 FROM had WHERE $3::text <> '' AND had.n < $6::bigint
+    ON CONFLICT (project, key) DO UPDATE
+    SET request_hash = excluded.request_hash, resource = excluded.resource, created_at = now()
+    WHERE idempotency_keys.created_at < now() - $7::interval
+    RETURNING key
+),
+created AS (
+    INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
+    SELECT $5, $1, $8::text[], $9, $10, $11::bytea, $12::boolean, $13::integer, $14::integer, $15::integer
+    FROM had WHERE had.n < $6::bigint AND ($3::text = '' OR EXISTS (SELECT 1 FROM claimed))
+    RETURNING id, created_at
+),
+issued AS (
+    INSERT INTO attachments (token_hash, session, expires_at, issued_by)
+    SELECT $16::bytea, created.id, now() + $17::interval, $18::text FROM created
+    RETURNING expires_at
+)
+SELECT had.n AS had, created.created_at, issued.expires_at FROM had LEFT JOIN created ON true LEFT JOIN issued ON true
 `
 
-func (q *Queries) CountSessions(ctx context.Context, sandbox string) (int64, error) {
-	row := q.db.QueryRow(ctx, countSessions, sandbox)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+type CreateSessionParams struct {
+	Sandbox        string
+	Project        string
+	Key            string
+	RequestHash    []byte
+	ID             string
+	Most           int64
+	Kept           time.Duration
+	Argv           []string
+	Cwd            string
+	RunAs          string
+	SecretSealed   []byte
+	OpenStdin      bool
+	TtyRows        int32
+	TtyCols        int32
+	TimeoutSeconds int32
+	TokenHash      []byte
+	Life           time.Duration
+	IssuedBy       *string
+}
+
+type CreateSessionRow struct {
+	Had       int64
+	CreatedAt *time.Time
+	ExpiresAt *time.Time
+}
+
+// A session with its first attachment token, unless the sandbox has had as many as it may, or another request holds the Idempotency-Key (”: there is
+// none), whose transaction has ended by the time this returns. One statement, since a command is waited for.
+func (q *Queries) CreateSession(ctx context.Context, arg CreateSessionParams) (CreateSessionRow, error) {
+	row := q.db.QueryRow(ctx, createSession,
+		arg.Sandbox,
+		arg.Project,
+		arg.Key,
+		arg.RequestHash,
+		arg.ID,
+		arg.Most,
+		arg.Kept,
+		arg.Argv,
+		arg.Cwd,
+		arg.RunAs,
+		arg.SecretSealed,
+		arg.OpenStdin,
+		arg.TtyRows,
+		arg.TtyCols,
+		arg.TimeoutSeconds,
+		arg.TokenHash,
+		arg.Life,
+		arg.IssuedBy,
+	)
+	var i CreateSessionRow
+	err := row.Scan(&i.Had, &i.CreatedAt, &i.ExpiresAt)
+	return i, err
 }
 
 const endSession = `-- name: EndSession :exec
@@ -212,40 +280,6 @@ func (q *Queries) InsertAttachment(ctx context.Context, arg InsertAttachmentPara
 		arg.Session,
 		arg.Life,
 		arg.IssuedBy,
-	)
-	return err
-}
-
-const insertSession = `-- name: InsertSession :exec
-INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-`
-
-type InsertSessionParams struct {
-	ID             string
-	Sandbox        string
-	Argv           []string
-	Cwd            string
-	RunAs          string
-	SecretSealed   []byte
-	OpenStdin      bool
-	TtyRows        int32
-	TtyCols        int32
-	TimeoutSeconds int32
-}
-
-func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
-	_, err := q.db.Exec(ctx, insertSession,
-		arg.ID,
-		arg.Sandbox,
-		arg.Argv,
-		arg.Cwd,
-		arg.RunAs,
-		arg.SecretSealed,
-		arg.OpenStdin,
-		arg.TtyRows,
-		arg.TtyCols,
-		arg.TimeoutSeconds,
 	)
 	return err
 }

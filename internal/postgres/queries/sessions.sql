@@ -1,14 +1,32 @@
--- name: InsertSession :exec
-INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
-VALUES (@id, @sandbox, @argv, @cwd, @run_as, @secret_sealed, @open_stdin, @tty_rows, @tty_cols, @timeout_seconds);
+-- name: CreateSession :one
+-- A session with its first attachment token, unless the sandbox has had as many as it may, or another request holds the Idempotency-Key ('': there is
+-- none), whose transaction has ended by the time this returns. One statement, since a command is waited for.
+WITH had AS (SELECT count(*) AS n FROM sessions x WHERE x.sandbox = @sandbox),
+claimed AS (
+    INSERT INTO idempotency_keys (project, key, request_hash, resource)
+    SELECT @project, @key, @request_hash::bytea, @id FROM had WHERE @key::text <> '' AND had.n < @most::bigint
+    ON CONFLICT (project, key) DO UPDATE
+    SET request_hash = excluded.request_hash, resource = excluded.resource, created_at = now()
+    WHERE idempotency_keys.created_at < now() - @kept::interval
+    RETURNING key
+),
+created AS (
+    INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
+    SELECT @id, @sandbox, @argv::text[], @cwd, @run_as, @secret_sealed::bytea, @open_stdin::boolean, @tty_rows::integer, @tty_cols::integer, @timeout_seconds::integer
+    FROM had WHERE had.n < @most::bigint AND (@key::text = '' OR EXISTS (SELECT 1 FROM claimed))
+    RETURNING id, created_at
+),
+issued AS (
+    INSERT INTO attachments (token_hash, session, expires_at, issued_by)
+    SELECT @token_hash::bytea, created.id, now() + @life::interval, sqlc.narg('issued_by')::text FROM created
+    RETURNING expires_at
+)
+SELECT had.n AS had, created.created_at, issued.expires_at FROM had LEFT JOIN created ON true LEFT JOIN issued ON true;
 
 -- name: InsertAttachment :exec
 -- One that is there was derived for the same request, which came twice at once.
 INSERT INTO attachments (token_hash, session, expires_at, issued_by) VALUES (@token_hash, @session, now() + @life::interval, sqlc.narg('issued_by'))
 ON CONFLICT (token_hash) DO NOTHING;
-
--- name: CountSessions :one
-SELECT count(*) FROM sessions WHERE sandbox = @sandbox;
 
 -- name: Session :one
 -- Without its environment and stdin, which only the attach needs. One whose end nobody has told and whose execution is lost is lost with it.
