@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
@@ -28,24 +30,21 @@ func (s *Store) Node(ctx context.Context, name string) (record.Node, error) {
 	return out, err
 }
 
-// Wanted returns all that a node should have, and the executions that it should no longer have and that aren't gone.
+// Wanted returns all that a node should have, and the executions that it should no longer have and that aren't gone. It's read at the same time over
+// several connections: each call of a node waits for it.
 func (s *Store) Wanted(ctx context.Context, node string) (record.Wanted, error) {
 	var out record.Wanted
 	err := s.read(ctx, "read what node "+node+" should have", func(ctx context.Context, q *db.Queries) error {
-		executions, err := q.NodeExecutions(ctx, node)
-		if err != nil {
-			return err
-		}
-		templates, err := q.NodeTemplates(ctx, node)
-		if err != nil {
-			return err
-		}
-		uploads, err := q.NodeUploads(ctx, node)
-		if err != nil {
-			return err
-		}
-		snapshots, err := q.NodeSnapshots(ctx, node)
-		if err != nil {
+		var executions []db.NodeExecutionsRow
+		var templates []db.NodeTemplatesRow
+		var uploads []db.NodeUploadsRow
+		var snapshots []db.NodeSnapshotsRow
+		g, ctx := errgroup.WithContext(ctx)
+		g.Go(func() (err error) { executions, err = q.NodeExecutions(ctx, node); return err })
+		g.Go(func() (err error) { templates, err = q.NodeTemplates(ctx, node); return err })
+		g.Go(func() (err error) { uploads, err = q.NodeUploads(ctx, node); return err })
+		g.Go(func() (err error) { snapshots, err = q.NodeSnapshots(ctx, node); return err })
+		if err := g.Wait(); err != nil {
 			return err
 		}
 		for _, r := range snapshots {

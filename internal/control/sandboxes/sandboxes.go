@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/placement"
 	"github.com/space-platform/space/internal/control/record"
@@ -53,12 +55,9 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	if err := c.Check(); err != nil {
 		return "", err
 	}
-	if operation, err := s.store.Made(ctx, project, r); err != nil || operation != "" {
+	operation, n, err := s.prepare(ctx, project, c, r)
+	if err != nil || operation != "" {
 		return operation, err
-	}
-	n, err := s.intent(ctx, project, c, r)
-	if err != nil {
-		return "", err
 	}
 	operation, err = s.store.CreateSandbox(ctx, n, func(room record.Room) error { return placement.Check(room, n.Shape) })
 	if err != nil {
@@ -69,6 +68,21 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 		s.bell.Ring(wake.Deadlines)
 	}
 	return operation, nil
+}
+
+// prepare reads which operation an earlier request with the same Idempotency-Key has started, and makes the record of the sandbox, which counts if there's
+// none: at the same time, since the sandbox is waited for.
+func (s *Sandboxes) prepare(ctx context.Context, project string, c Create, r record.Request) (operation string, n record.NewSandbox, err error) {
+	var g errgroup.Group
+	g.Go(func() (err error) {
+		n, err = s.intent(ctx, project, c, r)
+		return err
+	})
+	operation, err = s.store.Made(ctx, project, r)
+	if ierr := g.Wait(); err == nil && operation == "" {
+		err = ierr
+	}
+	return operation, n, err
 }
 
 // intent is the record of a new sandbox.

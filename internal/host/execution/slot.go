@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
@@ -125,15 +127,20 @@ func (s *slot) unlink() {
 func (s *slot) wake(ctx context.Context, e *execution) (*link.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, wakeTimeout)
 	defer cancel()
-	if err := s.machine.Resume(ctx); err != nil {
-		return nil, err
-	}
 	if s.link == nil {
+		if err := s.machine.Resume(ctx); err != nil {
+			return nil, err
+		}
 		return e.greetAt(ctx, s.machine, true)
 	}
-	err := s.link.Greet(ctx, e.identity())
-	shaken(err)
-	return s.link, err
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.machine.Resume(ctx) })
+	g.Go(func() error { // it's there when the machine goes on
+		err := s.link.Greet(ctx, e.identity())
+		shaken(err)
+		return err
+	})
+	return s.link, g.Wait()
 }
 
 // claim makes a slot's machine that of the execution. It reports false if there is none.
