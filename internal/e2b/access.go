@@ -76,13 +76,17 @@ type signed struct {
 
 // by tells whether it was signed with a token.
 func (s signed) by(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(signatureOf(s, token)), []byte(s.signature)) == 1
+}
+
+// signatureOf is the signature of a URL under a token.
+func signatureOf(s signed, token string) string {
 	text := s.path + ":" + s.operation + ":" + s.user + ":" + token
 	if s.expiration != "" {
 		text += ":" + s.expiration
 	}
 	sum := sha256.Sum256([]byte(text))
-	want := "v1_" + base64.RawStdEncoding.EncodeToString(sum[:])
-	return subtle.ConstantTimeCompare([]byte(want), []byte(s.signature)) == 1
+	return "v1_" + base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
 // expired tells whether its time is over.

@@ -194,7 +194,7 @@ func (g guest) writeParts(r *http.Request, form *multipart.Reader, target string
 	seen := map[string]bool{}
 	for {
 		part, err := form.NextRawPart()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { // and nothing around it: else the form has no end
 			break
 		}
 		if err != nil {

@@ -26,9 +26,19 @@ const reserved = "e2b.internal/"
 
 // What a sandbox is to become at its timeout is kept beside it, since a lifetime is over once it was carried out.
 const (
-	markPause  = reserved + "on-timeout"  // "pause"
-	markResume = reserved + "auto-resume" // "true"
+	markTimeout = reserved + "on-timeout"  // of every sandbox that was made here: one of the words that follow
+	markResume  = reserved + "auto-resume" // "true" or absent
 )
+
+// The words of markTimeout.
+const (
+	timeoutKill  = "kill"
+	timeoutPause = "pause"
+	timeoutStop  = "pause without memory"
+)
+
+// actions are the platform's for them.
+var actions = map[string]api.LifetimeOnExpiry{timeoutKill: api.LifetimeOnExpiryDelete, timeoutStop: api.LifetimeOnExpiryStop}
 
 // newSandbox is what an SDK asks for. Of fields that were never served the presence is looked at.
 type newSandbox struct {
@@ -169,6 +179,17 @@ func (n *newSandbox) check() error {
 	return nil
 }
 
+// onTimeout is what the sandbox is to become.
+func (n *newSandbox) onTimeout() string {
+	switch {
+	case !n.AutoPause:
+		return timeoutKill
+	case n.AutoPauseMemory != nil && !*n.AutoPauseMemory:
+		return timeoutStop
+	}
+	return timeoutPause
+}
+
 func (n *newSandbox) resumes() bool { return n.AutoResume != nil && n.AutoResume.Enabled }
 
 func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
@@ -187,7 +208,7 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s, err := r.platform.CreateSandbox(r.Context(), create)
+	s, err := r.create(create)
 	if err != nil {
 		return err
 	}
@@ -201,21 +222,23 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 
 // order is the platform's request for a new sandbox.
 func (n *newSandbox) order(timeout int) (client.SandboxCreate, error) {
-	metadata := client.Metadata{}
+	metadata := client.Metadata{markTimeout: n.onTimeout()}
 	for name, value := range n.Metadata {
 		metadata[name] = value
 	}
-	action := api.LifetimeOnExpiryDelete
-	if n.AutoPause {
+	action, ok := actions[n.onTimeout()]
+	if !ok {
 		return client.SandboxCreate{}, unsupported("autoPause")
+	}
+	if n.resumes() {
+		return client.SandboxCreate{}, unsupported("autoResume")
 	}
 	env := client.Environment{"E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": n.TemplateID}
 	for name, value := range n.EnvVars {
 		env[name] = value
 	}
-	template := templateName(n.TemplateID)
 	return client.SandboxCreate{
-		Template: template, Metadata: &metadata, Env: &env, Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action},
+		Template: templateName(n.TemplateID), Metadata: &metadata, Env: &env, Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action},
 	}, nil
 }
 
@@ -279,7 +302,7 @@ func notFoundWhileKilled(err error, r *request) error {
 }
 
 func onTimeout(s client.Sandbox) string {
-	if s.Metadata[markPause] == "pause" {
+	if mark := s.Metadata[markTimeout]; mark == timeoutPause || mark == timeoutStop {
 		return "pause"
 	}
 	return "kill"
@@ -339,12 +362,9 @@ func (f *Facade) connectSandbox(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// wake brings a paused sandbox back, with a new deadline.
+// wake brings a paused sandbox back, with a new deadline, which it gets when it runs: one that can't be brought back has none.
 func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
-	if s.State != api.SandboxStateStopped {
-		return s, unsupported("resuming a sandbox that is " + string(s.State))
-	}
-	if _, err := r.platform.StartSandbox(ctx, s.Id); err != nil {
+	if _, err := r.platform.WakeSandbox(ctx, s.Id); err != nil {
 		return s, err
 	}
 	return f.live(ctx, r, s, timeout)
@@ -356,14 +376,20 @@ func (f *Facade) live(ctx context.Context, r *request, s client.Sandbox, timeout
 }
 
 // action is what the platform does with a sandbox at its timeout.
-func action(client.Sandbox) api.LifetimeOnExpiry { return api.LifetimeOnExpiryDelete }
+func action(s client.Sandbox) api.LifetimeOnExpiry {
+	if a, ok := actions[s.Metadata[markTimeout]]; ok {
+		return a
+	}
+	return api.LifetimeOnExpiryDelete
+}
 
 // extend puts a deadline off, and never brings it nearer.
 func (f *Facade) extend(ctx context.Context, r *request, s client.Sandbox, timeout int) error {
 	if s.Lifetime == nil || s.Lifetime.Deadline == nil {
-		return nil // it lives on
-	}
-	if !time.Now().Add(time.Duration(timeout) * time.Second).After(*s.Lifetime.Deadline) {
+		if s.Metadata[markTimeout] == "" {
+			return nil // it was made elsewhere to live on
+		}
+	} else if !time.Now().Add(time.Duration(timeout) * time.Second).After(*s.Lifetime.Deadline) {
 		return nil
 	}
 	_, err := f.live(ctx, r, s, timeout)
@@ -432,6 +458,12 @@ func (f *Facade) setTimeout(w http.ResponseWriter, r *request) error {
 
 // end does with a sandbox what its timeout would.
 func (f *Facade) end(r *request, s client.Sandbox) error {
+	switch s.Metadata[markTimeout] {
+	case timeoutPause:
+		return f.pause(r, s, true)
+	case timeoutStop:
+		return f.pause(r, s, false)
+	}
 	return r.platform.DeleteSandbox(r.Context(), s.Id)
 }
 
@@ -620,15 +652,3 @@ func within(at time.Time, q url.Values) bool {
 	end, errEnd := strconv.ParseInt(q.Get("end"), 10, 64)
 	return (errStart != nil || at.Unix() >= start) && (errEnd != nil || at.Unix() <= end)
 }
-
-func (f *Facade) pauseSandbox(w http.ResponseWriter, r *request) error {
-	return unsupported("pausing a sandbox")
-}
-
-func (f *Facade) createSnapshot(w http.ResponseWriter, r *request) error {
-	return unsupported("snapshots")
-}
-func (f *Facade) listSnapshots(w http.ResponseWriter, r *request) error {
-	return unsupported("snapshots")
-}
-func (f *Facade) forkSandbox(w http.ResponseWriter, r *request) error { return unsupported("forks") }

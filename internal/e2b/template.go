@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -222,6 +223,9 @@ func (f *Facade) getTemplate(w http.ResponseWriter, r *request, name string) err
 func (f *Facade) deleteTemplates(w http.ResponseWriter, r *request) error {
 	name := unescape(r.rest())
 	versions, err := r.versions(name)
+	if p := new(problem); errors.As(err, &p) && p.Code == http.StatusNotFound {
+		return f.deleteSnapshot(w, r, name)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,233 @@
+package e2b
+
+import (
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	space "github.com/space-platform/space"
+	api "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/client"
+)
+
+const (
+	// maxForks bounds the sandboxes of one fork, as the platform does.
+	maxForks = 100
+	// unnamed begins the names of snapshots that their makers gave none: with a name the platform keeps them when their sandbox is gone.
+	unnamed = "e2b-"
+)
+
+// create makes a sandbox from a template or, if there's none of that name, from a snapshot.
+func (r *request) create(in client.SandboxCreate) (client.Sandbox, error) {
+	s, err := r.platform.CreateSandbox(r.Context(), in)
+	if !is(err, space.CodeNotFound) {
+		return s, err
+	}
+	snapshot, other := r.platform.GetSnapshot(r.Context(), in.Template)
+	if is(other, space.CodeNotFound, space.CodeInvalid) {
+		return s, refuse(http.StatusNotFound, "template %q doesn't exist", space.Clip(in.Template))
+	}
+	if other != nil {
+		return s, other
+	}
+	in.Template, in.Snapshot = "", snapshot.Id
+	return r.platform.CreateSandbox(r.Context(), in)
+}
+
+// pauseSandbox answers when the sandbox is durable.
+func (f *Facade) pauseSandbox(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Memory *bool `json:"memory"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	if slices.Contains(paused, s.State) {
+		return refuse(http.StatusConflict, "sandbox %s is paused already", publicID(s.Id))
+	}
+	if err := f.pause(r, s, in.Memory == nil || *in.Memory); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// pause suspends a sandbox, or stops it, which leaves its memory. A paused sandbox has no deadline: it's taken before, since one that passes
+// meanwhile may be the sandbox's end, and given back if there's no pause.
+func (f *Facade) pause(r *request, s client.Sandbox, memory bool) error {
+	ctx := r.Context()
+	if s.Lifetime != nil {
+		if _, err := r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: &client.Lifetime{OnExpiry: api.LifetimeOnExpiryNone}}); err != nil {
+			return err
+		}
+	}
+	var err error
+	if memory {
+		_, err = r.platform.SuspendSandbox(ctx, s.Id)
+	} else {
+		_, err = r.platform.StopSandbox(ctx, s.Id)
+	}
+	if err != nil && s.Lifetime != nil {
+		ctx, cancel := detached(ctx)
+		defer cancel()
+		_, _ = r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: s.Lifetime}) // the pause's error is told
+	}
+	return err
+}
+
+// snapshotInfo is a snapshot as SDKs know it.
+type snapshotInfo struct {
+	SnapshotID string   `json:"snapshotID"`
+	Names      []string `json:"names"`
+}
+
+func renderSnapshot(s client.Snapshot) snapshotInfo {
+	out := snapshotInfo{SnapshotID: s.Id, Names: []string{}}
+	if s.Name != nil {
+		out.SnapshotID = *s.Name
+		if !strings.HasPrefix(*s.Name, unnamed) {
+			out.Names = []string{*s.Name}
+		}
+	}
+	return out
+}
+
+func (f *Facade) createSnapshot(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Name string `json:"name"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	name := templateName(in.Name)
+	if strings.HasPrefix(name, unnamed) {
+		return refuse(http.StatusBadRequest, "name: names that begin with %q are the platform's own", unnamed)
+	}
+	if name == "" {
+		name = unnamed + strings.ToLower(rand.Text())
+	}
+	made, err := r.platform.CreateSnapshot(r.Context(), s.Id, client.SnapshotCreate{Name: &name})
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusCreated, renderSnapshot(made))
+	return nil
+}
+
+// listSnapshots lists those that were asked for: what suspends and forks have made isn't theirs to use.
+func (f *Facade) listSnapshots(w http.ResponseWriter, r *request) error {
+	q := r.URL.Query()
+	sandbox := ""
+	if id := q.Get("sandboxID"); id != "" {
+		var err error
+		if sandbox, err = sandboxID(id); err != nil {
+			return err
+		}
+	}
+	limit := maxPage
+	if text := q.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxPage {
+			return refuse(http.StatusBadRequest, "limit is %q: it must be 1 to %d", space.Clip(text), maxPage)
+		}
+		limit = n
+	}
+	out, after := []snapshotInfo{}, q.Get("nextToken")
+	last := ""
+	for s, err := range r.platform.ListSnapshots(r.Context(), sandbox) {
+		switch {
+		case err != nil:
+			return err
+		case after != "":
+			if s.Id == after {
+				after = ""
+			}
+			continue
+		case s.Name == nil || s.Purpose != api.SnapshotPurposeAsked || s.State != api.SnapshotStateReady, q.Get("name") != "" && templateName(q.Get("name")) != *s.Name:
+			continue
+		}
+		if len(out) == limit {
+			w.Header().Set("X-Next-Token", last)
+			break
+		}
+		out, last = append(out, renderSnapshot(s)), s.Id
+	}
+	answer(w, http.StatusOK, out)
+	return nil
+}
+
+func (f *Facade) deleteSnapshot(w http.ResponseWriter, r *request, name string) error {
+	err := r.platform.DeleteSnapshot(r.Context(), templateName(name))
+	switch {
+	case is(err, space.CodeNotFound, space.CodeInvalid):
+		return refuse(http.StatusNotFound, "template or snapshot %q doesn't exist", space.Clip(name))
+	case is(err, space.CodeConflict):
+		return refuse(http.StatusBadRequest, "%s", understand(r.Context(), err).Message)
+	case err != nil:
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// forked is one sandbox of a fork, or why there's none.
+type forked struct {
+	Sandbox *sandbox `json:"sandbox,omitempty"`
+	Error   *problem `json:"error,omitempty"`
+}
+
+func (f *Facade) forkSandbox(w http.ResponseWriter, r *request) error {
+	var in struct {
+		Timeout *int `json:"timeout"`
+		Count   *int `json:"count"`
+	}
+	if err := r.read(&in); err != nil {
+		return err
+	}
+	timeout, err := checkTimeout(in.Timeout, 1)
+	if err != nil {
+		return err
+	}
+	count := 1
+	if in.Count != nil {
+		count = *in.Count
+	}
+	if count < 1 || count > maxForks {
+		return refuse(http.StatusBadRequest, "count is %d: it must be 1 to %d", count, maxForks)
+	}
+	s, err := r.living(r.Context())
+	if err != nil {
+		return notFoundWhileKilled(err, r)
+	}
+	made, err := r.platform.ForkSandbox(r.Context(), s.Id, client.SandboxFork{
+		Count: &count, Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action(s)},
+	})
+	if err != nil && len(made) == 0 {
+		return err
+	}
+	out := []forked{}
+	for _, child := range made {
+		if child.State == api.SandboxStateFailed {
+			out = append(out, forked{Error: &problem{Code: http.StatusInternalServerError, Message: why(child)}})
+			continue
+		}
+		opened, err := f.open(r.Context(), r, child)
+		if err != nil {
+			out = append(out, forked{Error: understand(r.Context(), err)})
+			continue
+		}
+		out = append(out, forked{Sandbox: &opened})
+	}
+	answer(w, http.StatusCreated, out)
+	return nil
+}
