@@ -53,7 +53,7 @@ func TestCreate(t *testing.T) {
 	}
 	wantEnv := map[string]string{"A": "b", "E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": "base"}
 	if *sent.Lifetime.Seconds != 300 || sent.Lifetime.OnExpiry != api.LifetimeOnExpiryDelete || !cmp.Equal(map[string]string(*sent.Env), wantEnv) ||
-		!cmp.Equal(map[string]string(*sent.Metadata), map[string]string{"k e": "v&1"}) {
+		!cmp.Equal(map[string]string(*sent.Metadata), map[string]string{"k e": "v&1", markTimeout: timeoutKill}) {
 		t.Errorf("the platform was asked for %s", r.bodies["POST /v1/sandboxes"])
 	}
 }
@@ -242,4 +242,55 @@ func TestPlatformAway(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	refusal(t, status, body)
+}
+
+// TestPause keeps everything but the deadline, which begins anew with the next connect; twice is a conflict, which SDKs take for a success.
+func TestPause(t *testing.T) {
+	r := newRig(t)
+	for body, want := range map[string]api.SandboxState{"": api.SandboxStateSuspended, "{}": api.SandboxStateSuspended, `{"memory":false}`: api.SandboxStateStopped} {
+		id, token := r.created(t)
+		s := r.sandboxes["sbx_"+id]
+		for i, status := range []int{204, 409} {
+			if got, answer, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/pause", body); got != status {
+				t.Errorf("pause %d: %d %s", i, got, answer)
+			}
+		}
+		if s.State != want || s.Lifetime != nil {
+			t.Errorf("%s: it's %s until %v", body, s.State, s.Lifetime)
+		}
+		if _, info, _ := r.controlled(t, "GET", "/sandboxes/"+id, ""); !strings.Contains(info, `"state":"paused"`) {
+			t.Error(info)
+		}
+		if _, page, _ := r.controlled(t, "GET", "/v2/sandboxes?state=paused", ""); !strings.Contains(page, id) {
+			t.Error(page)
+		}
+		status, answer, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/connect", `{"timeout":60}`)
+		if status != 201 || !strings.Contains(answer, token) || s.State != api.SandboxStateRunning || time.Until(*s.Lifetime.Deadline) > time.Minute {
+			t.Errorf("connect: %d %s, until %v", status, answer, s.Lifetime)
+		}
+	}
+}
+
+// TestPauseThatFails leaves the deadline.
+func TestPauseThatFails(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	before := *r.sandboxes["sbx_"+id].Lifetime.Deadline
+	r.refused("POST /v1/sandboxes/sbx_"+id+"/suspend", space.CodeQuotaExceeded, "there's no room")
+	if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/pause", ""); status != 429 {
+		t.Errorf("%d %s", status, body)
+	}
+	if l := r.sandboxes["sbx_"+id].Lifetime; l == nil || !l.Deadline.Equal(before) {
+		t.Errorf("the lifetime is %v", l)
+	}
+}
+
+// TestCreateFromASnapshot finds one where there's no template of the name.
+func TestCreateFromASnapshot(t *testing.T) {
+	r := newRig(t)
+	for _, name := range []string{"snap", "team/snap:default"} {
+		if status, body, _ := r.controlled(t, "POST", "/sandboxes", `{"templateID":"`+name+`"}`); status != 201 || !strings.Contains(r.bodies["POST /v1/sandboxes"], `"snapshot":"snp_1"`) {
+			t.Errorf("%s: %d %s, %s", name, status, body, r.bodies["POST /v1/sandboxes"])
+		}
+	}
 }

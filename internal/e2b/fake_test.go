@@ -40,12 +40,22 @@ func newPlatform(t *testing.T) *platform {
 	p := &platform{sandboxes: map[string]*api.Sandbox{}, files: map[string]string{}, bodies: map[string]string{}, refuse: map[string]api.Problem{}}
 	mux := http.NewServeMux()
 	management := map[string]func(http.ResponseWriter, *http.Request){
-		"POST /v1/sandboxes":                  p.create,
-		"GET /v1/sandboxes":                   p.list,
-		"GET /v1/sandboxes/{sandbox}":         p.get,
-		"PATCH /v1/sandboxes/{sandbox}":       p.update,
-		"DELETE /v1/sandboxes/{sandbox}":      p.remove,
-		"POST /v1/sandboxes/{sandbox}/tokens": p.token,
+		"POST /v1/sandboxes":                   p.create,
+		"GET /v1/sandboxes":                    p.list,
+		"GET /v1/sandboxes/{sandbox}":          p.get,
+		"PATCH /v1/sandboxes/{sandbox}":        p.update,
+		"DELETE /v1/sandboxes/{sandbox}":       p.remove,
+		"POST /v1/sandboxes/{sandbox}/tokens":  p.token,
+		"POST /v1/sandboxes/{sandbox}/suspend": p.become(api.SandboxStateSuspended),
+		"POST /v1/sandboxes/{sandbox}/stop":    p.become(api.SandboxStateStopped),
+		"POST /v1/sandboxes/{sandbox}/wake":    p.become(api.SandboxStateRunning),
+		"GET /v1/snapshots/{snapshot}": func(w http.ResponseWriter, r *http.Request) {
+			if r.PathValue("snapshot") != "snap" {
+				p.problem(w, space.CodeNotFound, "there's no such snapshot")
+				return
+			}
+			p.answer(w, 200, api.Snapshot{Id: "snp_1"})
+		},
 	}
 	data := map[string]func(http.ResponseWriter, *http.Request){
 		"POST /v1/sandboxes/{sandbox}/sessions":     p.session,
@@ -116,7 +126,7 @@ func (p *platform) problem(w http.ResponseWriter, code space.Code, detail string
 func (p *platform) create(w http.ResponseWriter, r *http.Request) {
 	var in api.SandboxCreate
 	json.NewDecoder(r.Body).Decode(&in)
-	if in.Template != "base" {
+	if in.Template != "base" && in.Snapshot != "snp_1" {
 		p.problem(w, space.CodeNotFound, "there's no such template")
 		return
 	}
@@ -147,9 +157,24 @@ func (p *platform) update(w http.ResponseWriter, r *http.Request) {
 	var in api.SandboxUpdate
 	json.NewDecoder(r.Body).Decode(&in)
 	if s := p.find(w, r); s != nil {
-		deadline := time.Now().Add(time.Duration(*in.Lifetime.Seconds) * time.Second)
-		s.Lifetime = &api.Lifetime{Deadline: &deadline, OnExpiry: in.Lifetime.OnExpiry}
+		s.Lifetime = nil
+		if in.Lifetime.Seconds != nil {
+			deadline := time.Now().Add(time.Duration(*in.Lifetime.Seconds) * time.Second)
+			s.Lifetime = &api.Lifetime{Deadline: &deadline, OnExpiry: in.Lifetime.OnExpiry}
+		} else if in.Lifetime.Deadline != nil {
+			s.Lifetime = in.Lifetime
+		}
 		p.answer(w, 200, s)
+	}
+}
+
+// become answers a lifecycle change.
+func (p *platform) become(state api.SandboxState) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s := p.find(w, r); s != nil {
+			s.State = state
+			p.answer(w, 200, api.Operation{Id: "op_3", Kind: "suspend_sandbox", Status: api.OperationStatusSucceeded, Sandbox: s})
+		}
 	}
 }
 
