@@ -184,16 +184,22 @@ func (g guest) settled(ctx context.Context, err error) error {
 	case is(err, space.CodeExecutionLost, space.CodeRouteStale):
 		return gone(publicID(g.sandbox))
 	case is(err, space.CodeConflict):
-		if _, other := g.plane.LiveSessions(ctx); is(other, space.CodeConflict, space.CodeExecutionLost) {
+		if other := g.answers(ctx); is(other, space.CodeConflict, space.CodeExecutionLost) {
 			return gone(publicID(g.sandbox))
 		}
 	}
 	return err
 }
 
+// answers asks the sandbox for what every one has: what is kept of its sessions can be read without it.
+func (g guest) answers(ctx context.Context) error {
+	_, err := g.plane.StatFile(ctx, "/")
+	return err
+}
+
 func (f *Facade) health(w http.ResponseWriter, r *http.Request) {
 	g := guestOf(r.Context())
-	if _, err := g.plane.LiveSessions(r.Context()); err != nil {
+	if err := g.answers(r.Context()); err != nil {
 		if is(err, space.CodeConflict, space.CodeNotFound) {
 			err = gone(publicID(g.sandbox))
 		}

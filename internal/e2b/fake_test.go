@@ -250,10 +250,6 @@ func sse(stdout, stderr, exit string) string {
 }
 
 func (p *platform) liveSessions(w http.ResponseWriter, r *http.Request) {
-	if s := p.find(w, r); s == nil || s.State != api.SandboxStateRunning {
-		p.problem(w, space.CodeExecutionLost, "the sandbox is deleted")
-		return
-	}
 	p.answer(w, 200, api.LiveSessions{Items: append([]api.LiveSession{}, p.live...)})
 }
 
@@ -291,6 +287,10 @@ func (p *platform) read(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *platform) stat(w http.ResponseWriter, r *http.Request) {
+	if s := p.sandboxes[r.PathValue("sandbox")]; s == nil || s.State != api.SandboxStateRunning {
+		p.problem(w, space.CodeConflict, "the sandbox is suspended: it must run for this")
+		return
+	}
 	path := absolute(r.URL.Query().Get("path"))
 	switch _, ok := p.files[path]; {
 	case path == "/dir" || path == "/":

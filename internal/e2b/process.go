@@ -331,6 +331,9 @@ func signalWord(name string) string {
 // List implements processconnect.ProcessHandler.
 func (s processService) List(ctx context.Context, _ *connect.Request[process.ListRequest]) (*connect.Response[process.ListResponse], error) {
 	g := guestOf(ctx)
+	if err := g.answers(ctx); err != nil {
+		return nil, g.refusal(ctx, err)
+	}
 	live, err := g.plane.LiveSessions(ctx)
 	if err != nil {
 		return nil, g.refusal(ctx, err)

@@ -322,7 +322,7 @@ func (s filesystemService) GetWatcherEvents(ctx context.Context, r *connect.Requ
 		return nil, err
 	}
 	// What happened in the sandbox before it answers this was seen there before, too.
-	if _, err := g.plane.StatFile(ctx, "/"); err != nil {
+	if err := g.answers(ctx); err != nil {
 		return nil, g.refusal(ctx, err)
 	}
 	events, err := v.take(ctx)
