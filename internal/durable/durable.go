@@ -34,11 +34,22 @@ func WriteFile(path string, b []byte, mode fs.FileMode) error {
 
 // WriteJSON is WriteFile of a value as indented JSON with a line's end. The system calls are the same.
 func WriteJSON(path string, v any, mode fs.FileMode) error {
+	p, err := PrepareJSON(path, v, mode)
+	if err != nil {
+		return err
+	}
+	return p.Publish()
+}
+
+// PrepareJSON does the longer part of WriteJSON, for a value of which it's not certain yet that it will be: until it's published nothing has changed.
+//
+// System calls: those of WriteFile up to the first close.
+func PrepareJSON(path string, v any, mode fs.FileMode) (*Prepared, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	return WriteFile(path, append(b, '\n'), mode)
+	return kernel.prepare(path, append(b, '\n'), mode)
 }
 
 // ReadFile reads a file of at most limit bytes; ErrTooLarge for a larger one, fs.ErrNotExist for none. A symbolic link isn't followed.

@@ -22,17 +22,38 @@ type calls struct {
 var kernel = calls{create: create, write: (*os.File).Write, sync: (*os.File).Sync, close: (*os.File).Close, rename: os.Rename, syncDir: syncDir}
 
 func (c calls) replace(path string, b []byte, mode fs.FileMode) error {
+	p, err := c.prepare(path, b, mode)
+	if err != nil {
+		return err
+	}
+	return p.Publish()
+}
+
+// Prepared is a new content of a file that is on the disk, and not yet the file's. A crash leaves it to the next write.
+type Prepared struct {
+	path  string
+	calls calls
+}
+
+func (c calls) prepare(path string, b []byte, mode fs.FileMode) (*Prepared, error) {
 	tmp := path + newSuffix
 	if err := c.fill(tmp, b, mode); err != nil {
 		os.Remove(tmp) // what can't be removed is replaced by the next write
-		return fmt.Errorf("write %s: %w", path, err)
+		return nil, fmt.Errorf("write %s: %w", path, err)
 	}
-	if err := c.rename(tmp, path); err != nil {
-		os.Remove(tmp)
-		return fmt.Errorf("write %s: %w", path, err)
+	return &Prepared{path: path, calls: c}, nil
+}
+
+// Publish makes the content the file's. Errors are those of WriteFile's last steps.
+//
+// System calls: rename, open(DIR), fsync, close; and unlink of PATH.new when the first fails.
+func (p *Prepared) Publish() error {
+	if err := p.calls.rename(p.path+newSuffix, p.path); err != nil {
+		os.Remove(p.path + newSuffix)
+		return fmt.Errorf("write %s: %w", p.path, err)
 	}
-	if err := c.syncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err := p.calls.syncDir(filepath.Dir(p.path)); err != nil {
+		return fmt.Errorf("write %s: %w", p.path, err)
 	}
 	return nil
 }

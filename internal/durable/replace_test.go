@@ -68,3 +68,27 @@ func TestACutOffWriteIsReplaced(t *testing.T) {
 		t.Errorf("mode = %v, %v, want 0600", info.Mode(), err)
 	}
 }
+
+// TestWhatIsPreparedIsntThereYet: until it's published the file is as it was, and another write may come first.
+func TestWhatIsPreparedIsntThereYet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "record")
+	if err := WriteJSON(path, "old", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := PrepareJSON(path, "new", 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"old", "new"} {
+		var got string
+		if err := ReadJSON(path, 100, &got); err != nil || got != want {
+			t.Errorf("the file has %q, %v, want %q", got, err, want)
+		}
+		if want == "old" {
+			err = p.Publish()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

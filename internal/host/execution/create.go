@@ -88,7 +88,7 @@ var errCreateTimeout = errors.New("the creation took too long")
 
 func (e *execution) steps(ctx context.Context, o origin) error {
 	laps := startLaps()
-	claimed := e.claim(ctx, o, laps)
+	kept, claimed := e.claim(ctx, o, laps)
 	if !claimed {
 		if err := e.make(ctx, o, laps); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (e *execution) steps(ctx context.Context, o origin) error {
 	if err := e.beginSessions(o); err != nil {
 		return err
 	}
-	if err := e.run(); err != nil {
+	if err := e.run(kept); err != nil {
 		return err
 	}
 	if e.rec.Snapshot != "" && o.snapshot != nil && o.keep {
@@ -222,13 +222,35 @@ func (e *execution) takeUID() (int, error) {
 	return uid, nil
 }
 
-// run puts on file that the execution runs, and how its machine is found again.
-func (e *execution) run() error {
-	h := e.machine.Handle()
-	err := e.change(func(r *record) { r.Machine, r.State, r.Since = &h, space.ExecutionRunning, time.Now() })
+// run puts on file that the execution runs, and how its machine is found again. kept has it already; nil: nothing has.
+func (e *execution) run(kept *prepared) error {
+	err := e.putOnFile(kept)
+	if kept == nil {
+		err = e.change(func(r *record) { *r = r.running(e.machine.Handle()) })
+	}
 	if err != nil {
 		return fmt.Errorf("note that execution %s runs: %w", e.route.Execution, err)
 	}
+	return nil
+}
+
+// running is the record of an execution whose machine runs.
+func (r record) running(h vmm.Handle) record {
+	r.Machine, r.State, r.Since = &h, space.ExecutionRunning, time.Now()
+	return r
+}
+
+// putOnFile puts a record on file that is on the disk; nil: there's none.
+func (e *execution) putOnFile(p *prepared) error {
+	if p == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := p.Publish(); err != nil {
+		return err
+	}
+	e.rec = p.record
 	return nil
 }
 

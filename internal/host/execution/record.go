@@ -96,6 +96,17 @@ func (r record) write(dir string) error {
 	return durable.WriteJSON(filepath.Join(dir, recordName), r, 0o600)
 }
 
+// prepared is a record that is on the disk and not yet on file.
+type prepared struct {
+	record
+	*durable.Prepared
+}
+
+func (r record) prepare(dir string) (*prepared, error) {
+	p, err := durable.PrepareJSON(filepath.Join(dir, recordName), r, 0o600)
+	return &prepared{r, p}, err
+}
+
 // unreadableSuffix ends the name of a directory whose record can't be read. Only an operator deletes it.
 const unreadableSuffix = ".unreadable"
 

@@ -143,26 +143,44 @@ func (s *slot) wake(ctx context.Context, e *execution) (*link.Link, error) {
 	return s.link, g.Wait()
 }
 
-// claim makes a slot's machine that of the execution. It reports false if there is none.
-func (e *execution) claim(ctx context.Context, o origin, laps *laps) bool {
+// claim makes a slot's machine that of the execution. It reports false if there is none. The record that the execution runs is on the disk then, nil if
+// that couldn't be: it's written while the guest is greeted.
+func (e *execution) claim(ctx context.Context, o origin, laps *laps) (kept *prepared, claimed bool) {
 	if o.snapshot == nil || e.rec.Snapshot != "" {
-		return false
+		return nil, false
 	}
 	for s := e.table.pool.take(e.rec.Template, o); s != nil; s = e.table.pool.take(e.rec.Template, o) {
+		e.mu.Lock()
+		r := e.rec
+		e.mu.Unlock()
+		r.UID, r.Home, r.Size, r.Lineage = s.rec.UID, s.route.Execution, s.rec.Size, o.lineage
+		writing := make(chan *prepared, 1)
+		go func() { writing <- e.writeDown(s, r) }()
 		l, err := s.wake(ctx, e)
+		kept = <-writing
 		if err != nil {
 			e.log.Warn("a machine of the pool doesn't answer; another one is taken", "slot", s.route.Execution, "err", err)
 			e.table.pool.discard(s)
 			continue
 		}
 		e.mu.Lock()
-		e.dir, e.rec.UID, e.rec.Home, e.rec.Size, e.rec.Lineage = s.dir, s.rec.UID, s.route.Execution, s.rec.Size, o.lineage
+		e.dir, e.rec = s.dir, r
 		e.mu.Unlock()
 		e.machine, e.link = s.machine, l
 		laps.lap("claim")
-		return true
+		return kept, true
 	}
-	return false
+	return nil, false
+}
+
+// writeDown has it on the disk that the execution of a record runs in the slot's machine; nil if it can't be, and is to be tried again.
+func (e *execution) writeDown(s *slot, r record) *prepared {
+	p, err := r.running(s.machine.Handle()).prepare(s.dir)
+	if err != nil {
+		e.log.Warn("a record could not be written beforehand", "slot", s.route.Execution, "err", err)
+		return nil
+	}
+	return p
 }
 
 // remove removes the slot to its last trace. It may be repeated.
