@@ -12,7 +12,6 @@ import (
 	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
-	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/execution"
@@ -189,20 +188,6 @@ func (h *Host) Close() {
 		h.uploads.Close()
 	}
 	h.jail.Close()
-}
-
-// minFree is what must be free on the volume for another machine: what exists already can go on writing.
-const minFree = 256 << 20
-
-func room(v disk.Volume) error {
-	u, err := v.Usage()
-	if err != nil {
-		return err
-	}
-	if u.FreeBytes < minFree {
-		return space.Errorf(space.CodeCapacity, "the node's volume has %d MiB free, and a sandbox needs %d", u.FreeBytes>>20, minFree>>20)
-	}
-	return nil
 }
 
 // maxDisk is the largest disk of a machine: its blocks are taken from the volume as they are written.

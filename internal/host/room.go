@@ -1,0 +1,37 @@
+package host
+
+import (
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/meminfo"
+)
+
+// What must be left for another machine, so that what exists already can go on.
+const (
+	minFree      = 256 << 20 // bytes free on the volume
+	minAvailable = 256 << 20 // bytes of memory, or
+	memoryShare  = 32        // of all memory this part, if that's more
+)
+
+// room says why the node has no room for another machine.
+func room(v disk.Volume) error {
+	u, err := v.Usage()
+	if err != nil {
+		return err
+	}
+	m, err := meminfo.Read()
+	if err != nil {
+		return err
+	}
+	return roomIn(u.FreeBytes, m)
+}
+
+func roomIn(free int64, m meminfo.Facts) error {
+	if free < minFree {
+		return space.Errorf(space.CodeCapacity, "the node's volume has %d MiB free, and a sandbox needs %d", free>>20, minFree>>20)
+	}
+	if least := max(minAvailable, m.Total/memoryShare); m.Total > 0 && m.Available < least {
+		return space.Errorf(space.CodeCapacity, "the node has %d MiB of memory available, and a sandbox needs %d", m.Available>>20, least>>20)
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package host
+
+import (
+	"testing"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/meminfo"
+)
+
+func TestRoom(t *testing.T) {
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		free int64
+		m    meminfo.Facts
+		want space.Code
+	}{
+		"enough":                          {gib, meminfo.Facts{Total: 8 * gib, Available: gib}, ""},
+		"just enough":                     {minFree, meminfo.Facts{Total: 8 * gib, Available: minAvailable}, ""},
+		"a full volume":                   {minFree - 1, meminfo.Facts{Total: 8 * gib, Available: gib}, space.CodeCapacity},
+		"no memory":                       {gib, meminfo.Facts{Total: 8 * gib, Available: minAvailable - 1}, space.CodeCapacity},
+		"too little of a large machine's": {gib, meminfo.Facts{Total: 64 * gib, Available: gib}, space.CodeCapacity},
+		"a kernel that doesn't tell":      {gib, meminfo.Facts{}, ""},
+	} {
+		if err := roomIn(c.free, c.m); space.CodeOf(err) != c.want {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
