@@ -100,11 +100,14 @@ func checkKilledSave(t *testing.T, s *suite) {
 		_, err := Save(s.within(t), g, state, memory)
 		saved <- err
 	}()
-	for { // until it's under way
-		if info, err := state.Stat(); err != nil || info.Size() > 0 {
-			break
+	underWay := time.NewTicker(time.Millisecond / 4)
+	defer underWay.Stop()
+	for info, err := state.Stat(); err == nil && info.Size() == 0; info, err = state.Stat() {
+		select {
+		case <-underWay.C:
+		case err := <-saved:
+			t.Fatalf("the save has written no state: %v", err)
 		}
-		time.Sleep(time.Millisecond / 4)
 	}
 	if err := unix.Kill(g.Handle().PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
