@@ -91,7 +91,7 @@ func (c *Client) negotiate(ctx context.Context, greeted <-chan struct{}) error {
 }
 
 // Run executes a command. Arguments and result are JSON structs, nil for none. Errors: an *Error, ErrClosed, ErrBusy, or the cause of the
-// context's end; the command may then still be executed.
+// context's end, which may end the conversation; the command may then still be executed.
 func (c *Client) Run(ctx context.Context, command string, args, result any) error {
 	return c.RunWithFile(ctx, command, args, result, nil)
 }
@@ -144,6 +144,9 @@ func (c *Client) send(ctx context.Context, command string, args any, f *os.File)
 	}
 	if err := c.write(ctx, append(b, '\n'), f); err != nil {
 		c.end(err) // half a command may have been written
+		if d, ok := ctx.Deadline(); ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(d) {
+			return nil, errors.Join(context.DeadlineExceeded, c.Err())
+		}
 		return nil, c.Err()
 	}
 	return answer, nil

@@ -149,6 +149,16 @@ func TestCommandsWithoutAnswersAreBounded(t *testing.T) {
 	}
 }
 
+// A command that wasn't sent before its deadline says so.
+func TestADeadlineThatHasPassed(t *testing.T) {
+	c, _ := open(t, nil)
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if err := c.Run(ctx, "stop", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Run = %v, want that the deadline has passed", err)
+	}
+}
+
 func TestTheEndOfQEMUEndsCommands(t *testing.T) {
 	c, m := open(t, nil)
 	go func() {
