@@ -103,6 +103,7 @@ func (e *execution) goOn(ctx context.Context) {
 // unlink lets go of the link: what the guest says from now on waits in it.
 func (e *execution) unlink() {
 	if e.link != nil {
+		e.sessions.Use(nil)
 		e.link.Close()
 		e.link = nil
 	}

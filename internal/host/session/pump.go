@@ -36,7 +36,9 @@ func (s *Set) pump(ses *Session) {
 		if s.ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("session interrupted", "session", ses.id, "err", err)
+		if s.uses(l) { // else it was let go of
+			s.log.Warn("session interrupted", "session", ses.id, "err", err)
+		}
 		if !isDone(l) && !errors.Is(err, errNode) && !isFull(ses, err) {
 			failures++
 		}
@@ -115,6 +117,13 @@ func (s *Set) Link(ctx context.Context) (*link.Link, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// uses reports whether l is the sessions' link.
+func (s *Set) uses(l *link.Link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.link == l
 }
 
 func isDone(l *link.Link) bool {

@@ -121,7 +121,7 @@ func (s *Set) load(name string) {
 	s.sessions[ses.id] = ses
 }
 
-// Use makes l the link of all sessions; those that need the guest go on over it.
+// Use makes l the link of all sessions; those that need the guest go on over it, and wait while it's nil.
 func (s *Set) Use(l *link.Link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
