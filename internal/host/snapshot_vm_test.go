@@ -21,6 +21,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
+	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -243,6 +244,7 @@ func suspendAndRestore(t *testing.T, r *rig, mini string) {
 		done = r.follow(t.Context(), c)
 		c.more(t, 5)
 		c.checkCount(t)
+		r.checkPID(c)
 		if got := r.run(route, "/bin/sh", "-c", sums); got != want {
 			t.Errorf("the files' sums are %q, were %q", got, want)
 		}
@@ -259,6 +261,25 @@ func suspendAndRestore(t *testing.T, r *rig, mini string) {
 	r.stopExecution(route)
 	r.checkDisk(route)
 	r.remove(route)
+}
+
+// checkPID checks that a client's session is listed with its process, as it's known in the guest.
+func (r *rig) checkPID(c *client) {
+	r.t.Helper()
+	list := &sandboxv1.Action{Action: &sandboxv1.Action_ListSessions{ListSessions: &sandboxv1.ListSessions{}}}
+	answers, _ := r.act(c.route, list, nil)
+	n := 0
+	for _, s := range answers[0].GetSessions().GetSessions() {
+		if s.GetSession() == c.session {
+			n++
+			if s.GetPid() == 0 || s.GetEnded() {
+				r.t.Errorf("it's listed as %v", s)
+			}
+		}
+	}
+	if n != 1 {
+		r.t.Errorf("it's listed %d times", n)
+	}
 }
 
 // checkDisk has e2fsck look at a stopped execution's disk.

@@ -204,10 +204,19 @@ func (e *execution) openFiles(b *snapshot.Building) (state, memory *os.File, err
 	return state, memory, nil
 }
 
-// prepare has as little as possible left to be written when the machine stands still: a copy of the disk writes out what the host has of it.
+// prepare has as little as possible left to be written when the machine stands still, by the guest, and by the copy of the disk, which writes out what the host
+// has of it.
 func (e *execution) prepare(ctx context.Context) error {
 	if e.report().State != space.ExecutionRunning {
 		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, quiesceTimeout)
+	defer cancel()
+	if err := e.reachGuest(ctx); err != nil {
+		return err
+	}
+	if err := machine.WriteOut(ctx, e.link); err != nil {
+		return space.Errorf(space.CodeGuest, "the sandbox's guest doesn't write out its files: %w", err)
 	}
 	return e.syncFile()
 }

@@ -54,6 +54,10 @@ func (s *Set) Attach(ctx context.Context, r Request, send Send) error {
 		return err
 	}
 	reader, err := log.Reader(r.From)
+	if errors.Is(err, ring.ErrBeyond) && exists(ses.dir, restoredFile) {
+		return space.Errorf(space.CodeConflict, "the sandbox was rolled back to before that: the session's output has %d bytes now, and %d were received; attach anew, from the beginning",
+			log.End(), r.From)
+	}
 	if errors.Is(err, ring.ErrBeyond) {
 		return space.FieldErrorf("from_offset", "%d lies beyond the end of the session's output", r.From)
 	}

@@ -19,6 +19,7 @@ const (
 	exitFile      = "exit.pb"      // how it ended
 	forgottenFile = "forgotten.pb" // empty: the guest has forgotten it
 	lostFile      = "lost.pb"      // why it will never end
+	restoredFile  = "restored.pb"  // empty: it comes from a snapshot, so its output may have been longer once
 	guestFile     = "guest.pb"     // the id that the guest knows it by, if that's another one: it comes from another sandbox's snapshot
 
 	// overFile is in the directory of a set: its execution is over, and why.

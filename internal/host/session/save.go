@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	space "github.com/space-platform/space"
@@ -99,6 +100,9 @@ func restore(from, place, of string, same bool) (Copy, error) {
 	}
 	dir := placeOf(place, c.Session)
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		return Copy{}, err
+	}
+	if err := writeMessage(dir, restoredFile, new(emptypb.Empty)); err != nil {
 		return Copy{}, err
 	}
 	if same || exists(dir, guestFile) {

@@ -34,6 +34,7 @@ func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), e
 		return Snapshot{}, nil, err
 	}
 	e.loads++
+	out := e.snapshot()
 	s.mu.Unlock()
 	give = func() {
 		s.mu.Lock()
@@ -45,7 +46,7 @@ func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), e
 		slog.Error("a snapshot is damaged", "snapshot", id, "err", err)
 		return Snapshot{}, nil, err
 	}
-	return e.snapshot(), give, nil
+	return out, give, nil
 }
 
 // loadable returns an entry that is ready and has a digest. mu is held.
@@ -62,6 +63,7 @@ func (s *Store) loadable(id, digest string) (*entry, error) {
 	return e, nil
 }
 
+// snapshot is what is lent. mu is held.
 func (e *entry) snapshot() Snapshot {
 	out := Snapshot{Report: e.report(), Disk: e.file(DiskName), Size: e.Order.Size}
 	if e.Kind == Full {
