@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,11 @@ import (
 
 	"github.com/space-platform/space/internal/host/vmm/tsc"
 )
+
+// errPanicked says that the L1's own kernel has panicked, and panicked is what that says then.
+var errPanicked = errors.New("the L1's kernel has panicked")
+
+const panicked = "Kernel panic - not syncing"
 
 // order is what the L1 is to do; it finds it in its root file system.
 type order struct {
@@ -79,7 +85,11 @@ func (m machine) exitCode() (int, error) {
 	}
 	found := endRE.FindSubmatch(b)
 	if found == nil {
-		return exitBroken, fmt.Errorf("the L1 ended without having run the command; its console ends with:\n%s", tail(m.console))
+		err := fmt.Errorf("the L1 ended without having run the command; its console ends with:\n%s", tail(m.console))
+		if bytes.Contains(b, []byte(panicked)) {
+			err = errors.Join(errPanicked, err)
+		}
+		return exitBroken, err
 	}
 	return strconv.Atoi(string(found[1]))
 }

@@ -99,17 +99,29 @@ func run() (code int, err error) {
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
+	for try := 1; ; try++ {
+		code, err = o.try(ctx)
+		if ctx.Err() != nil {
+			return exitTimeout, fmt.Errorf("it wasn't done after %s: %w", o.timeout, err)
+		}
+		if !errors.Is(err, errPanicked) || try == tries {
+			return code, err
+		}
+		fmt.Fprintf(os.Stderr, "l1: %v\nl1: once more from the beginning: virtualisation under emulation does that now and then\n", err)
+	}
+}
+
+// tries is how often an L1 is made whose kernel panics. What the command makes of it happens again.
+const tries = 2
+
+// try makes an L1 and runs the command in it.
+func (o options) try(ctx context.Context) (code int, err error) {
 	dir, err := os.MkdirTemp("", "l1-")
 	if err != nil {
 		return exitBroken, err
 	}
 	defer os.RemoveAll(dir)
-	m := machine{options: o, dir: dir}
-	code, err = m.run(ctx)
-	if ctx.Err() != nil {
-		return exitTimeout, fmt.Errorf("it wasn't done after %s: %w", o.timeout, err)
-	}
-	return code, err
+	return machine{options: o, dir: dir}.run(ctx)
 }
 
 // modules are the drivers of the L1: its disk, KVM on AMD's virtualisation, which is what QEMU emulates, and what enclosures and volumes use.
