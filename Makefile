@@ -93,8 +93,8 @@ test-firecracker: tools ## the conformance suite and a whole platform with the r
 bench: build ## measure, into build/bench.json
 	hack/bench
 
-kernel: ## build tuned guest kernels (docs/kernels.md)
-	@hack/kernel
+kernel: ## build tuned guest kernels, or take KERNEL=/path (docs/kernels.md)
+	@KERNEL="$(KERNEL)" hack/kernel
 
 test-kvm: build ## the conformance suite of the qemu driver with hardware virtualisation
 	@hack/test-kvm

@@ -101,7 +101,7 @@ func (m machine) makeDisk(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("make the root file system: %w", err)
 	}
 	if m.kernel != "" {
-		dir, err := innerKernel(ctx, m.cache, m.kinds)
+		dir, err := innerKernel(ctx, m.options)
 		if err != nil {
 			return "", err
 		}

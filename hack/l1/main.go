@@ -41,6 +41,7 @@ type options struct {
 	console  string // file for the kernel's messages
 	kernel   string // where the L1 finds the kernel that sandboxes boot; "" if it needs none
 	kinds    list   // of that kernel
+	built    string // where 'make kernel' keeps what it builds
 	add      list   // HOST=L1
 	programs list
 	env      list
@@ -76,6 +77,7 @@ func parse() (options, error) {
 	flag.StringVar(&o.console, "console", "", "file for the console's output; shown when the L1 fails if there is none")
 	flag.StringVar(&o.kernel, "kernel", "", "directory of the L1 that gets the kernel which sandboxes boot, as 'space setup' has it")
 	flag.Var(&o.kinds, "kind", "kind of that kernel: cloud, or tuned if 'make kernel' has built some (repeatable)")
+	flag.StringVar(&o.built, "built", kernel.DefaultCache, "directory with what 'make kernel' has built")
 	flag.Var(&o.add, "add", "HOST=L1: a file or directory of the host's and where it is in the L1 (repeatable)")
 	flag.Var(&o.programs, "program", "a program of the host's that the L1 gets at the same path, with the libraries it needs (repeatable)")
 	flag.Var(&o.env, "env", "NAME=VALUE for the command's environment (repeatable)")
@@ -133,10 +135,10 @@ func outerKernel(ctx context.Context, cache string) (kernel.Files, error) {
 }
 
 // innerKernel prepares the kernels that sandboxes boot in the L1, and returns their directory. The initramfs there isn't used: a test makes its own.
-func innerKernel(ctx context.Context, cache string, kinds []string) (string, error) {
-	dir := filepath.Join(cache, "inner")
-	for _, kind := range kinds {
-		if _, err := prepare(ctx, kernel.Options{Dir: dir, Kind: kernel.Kind(kind)}); err != nil {
+func innerKernel(ctx context.Context, o options) (string, error) {
+	dir := filepath.Join(o.cache, "inner")
+	for _, kind := range o.kinds {
+		if _, err := prepare(ctx, kernel.Options{Dir: dir, Kind: kernel.Kind(kind), Cache: o.built}); err != nil {
 			return "", err
 		}
 	}
