@@ -22,8 +22,8 @@ const (
 	maxInterval = 30 * time.Second // the longest call_again_after that is obeyed
 	quickAnswer = 200 * time.Millisecond
 	endTime     = time.Second            // how long an overtaken call may take to end by itself
-	minAge      = 10 * time.Millisecond  // of a call, before a newer one overtakes it: so changes coalesce
-	maxMinAge   = 250 * time.Millisecond // to which that grows while overtaken calls bring no answer
+	minGap      = 10 * time.Millisecond  // between one overtaking and the next: so changes coalesce, and one alone is told at once
+	maxGap      = 250 * time.Millisecond // to which that grows while overtaken calls bring no answer
 )
 
 // synchronize holds the one conversation with the control plane until its context ends.
@@ -35,11 +35,14 @@ func (m *Manager) synchronize(ctx context.Context) {
 	t := talk{
 		trouble: backoff{first: m.timing.talkFirst, most: m.timing.talkMost},
 		idle:    backoff{first: m.timing.idleFirst, most: m.timing.talkMost},
-		age:     minAge,
+		gap:     minGap,
 	}
 	c := m.ask(ctx)
 	for ctx.Err() == nil {
-		next := m.await(ctx, c, t.age)
+		next := m.await(ctx, c, t.overtook.Add(t.gap))
+		if next != nil {
+			t.overtook = next.began
+		}
 		m.take(ctx, c, next != nil, &t)
 		if c = next; c == nil {
 			c = m.ask(ctx)
@@ -50,10 +53,11 @@ func (m *Manager) synchronize(ctx context.Context) {
 
 // talk is what synchronize remembers from call to call.
 type talk struct {
-	told    uint64        // version of the last report that was answered
-	trouble backoff       // after calls that failed
-	idle    backoff       // after answers that bring nothing new, which would otherwise go round as fast as they can
-	age     time.Duration // of a call, before it may be overtaken
+	told     uint64        // version of the last report that was answered
+	trouble  backoff       // after calls that failed
+	idle     backoff       // after answers that bring nothing new, which would otherwise go round as fast as they can
+	gap      time.Duration // between one overtaking and the next
+	overtook time.Time     // when the last one was
 }
 
 // call is one Synchronize under way.
@@ -100,8 +104,8 @@ func (c *call) end(d time.Duration) {
 	<-c.done
 }
 
-// await returns when a call has ended. If there is something new to say before, and the call has its age, it starts the next one.
-func (m *Manager) await(ctx context.Context, c *call, age time.Duration) (next *call) {
+// await returns when a call has ended. If there is something new to say before, it starts the next one, from the given time on.
+func (m *Manager) await(ctx context.Context, c *call, from time.Time) (next *call) {
 	defer func() {
 		if next == nil {
 			c.end(0)
@@ -114,7 +118,7 @@ func (m *Manager) await(ctx context.Context, c *call, age time.Duration) (next *
 		return nil
 	case <-c.changed:
 	}
-	wait(ctx, age-time.Since(c.began), c.done)
+	wait(ctx, time.Until(from), c.done)
 	if isClosed(c.done) || ctx.Err() != nil {
 		return nil
 	}
@@ -133,7 +137,7 @@ func (m *Manager) take(ctx context.Context, c *call, overtaken bool, t *talk) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil && overtaken:
-		t.age = min(2*t.age, maxMinAge)
+		t.gap = min(2*t.gap, maxGap)
 	case err != nil:
 		if t.trouble.last == 0 { // once per outage
 			slog.Warn("no exchange with the control plane; will try again", "err", err)
@@ -147,7 +151,7 @@ func (m *Manager) take(ctx context.Context, c *call, overtaken bool, t *talk) {
 
 func (m *Manager) answered(ctx context.Context, c *call, changed, overtaken bool, t *talk) {
 	news := c.version != t.told
-	t.told, t.age = c.version, minAge
+	t.told, t.gap = c.version, minGap
 	t.trouble.reset()
 	pause := min(c.resp.GetCallAgainAfter().AsDuration(), maxInterval)
 	if changed || news || time.Since(c.began) >= quickAnswer {
