@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/space-platform/space/internal/control/access"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/api"
 	"github.com/space-platform/space/internal/control/controllers"
 	"github.com/space-platform/space/internal/control/dataplane"
@@ -65,9 +66,10 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	tpls := templates.New(store, bell, i.Node())
 	boxes := sandboxes.New(store, tpls, bell)
 	ups := uploads.New(store, bell, i.Node(), c.EdgeURL)
-	ses := sessions.New(store, boxes, tpls, bell, c.EdgeURL)
-	doors := access.New(store, boxes, bell, c.EdgeURL)
-	node := nodesync.NewNode(i.Node(), store, bell)
+	seen := activity.New(store)
+	ses := sessions.New(store, boxes, tpls, seen, bell, c.EdgeURL)
+	doors := access.New(store, boxes, seen, bell, c.EdgeURL)
+	node := nodesync.NewNode(i.Node(), store, seen, bell)
 	internal := nodesync.NewService(node, ses, nodesync.Peers{Node: i.UID(instance.NodeAPI), Edge: i.UID(instance.Edge)})
 	internal.Mount(dataplane.New(dataplane.Parts{
 		Access: doors, Sessions: ses, Creator: api.TokenSessions{Access: doors, Sessions: ses}, Templates: tpls, Uploads: ups,
@@ -85,5 +87,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	g.Go(func() error { return api.Serve(ctx, l, public) })
 	g.Go(func() error { prune.Run(ctx, store); return nil })
 	g.Go(func() error { controllers.ExpireSandboxes(ctx, store, boxes, bell); return nil })
+	g.Go(func() error { controllers.EndIdleSandboxes(ctx, store, boxes, seen); return nil })
+	g.Go(func() error { seen.Run(ctx); return nil })
 	return g.Wait()
 }

@@ -26,6 +26,9 @@ type creation struct {
 	record    record.NewSandbox
 	fits      func(record.Room) error
 	metadata  []byte
+	idleAfter int32
+	idle      string
+	rolling   []byte
 	env       []byte
 	done      chan struct{} // closed when what follows is set
 	operation string
@@ -57,7 +60,10 @@ func (s *Store) newCreation(ctx context.Context, n record.NewSandbox) (c *creati
 	if c.env, err = s.sealEnv(n.Env, envContext(n.Route.Sandbox)); err != nil {
 		return nil, err
 	}
-	c.metadata, err = json.Marshal(n.Metadata)
+	if c.metadata, err = json.Marshal(n.Metadata); err != nil {
+		return nil, err
+	}
+	c.idleAfter, c.idle, c.rolling, err = lifecycleColumns(n.Lifecycle)
 	return c, err
 }
 
@@ -278,6 +284,8 @@ func newSandboxes(all []*creation) db.CreateSandboxesParams {
 		p.DiskBytes, p.Metadata = append(p.DiskBytes, int64(n.Shape.DiskBytes)), append(p.Metadata, string(c.metadata))
 		p.EnvSealed = append(p.EnvSealed, bytes.Clone(c.env))
 		p.ExpiresAt, p.OnExpiry = append(p.ExpiresAt, deadline), append(p.OnExpiry, onExpiry)
+		p.AutoWakes, p.IdleAfterSeconds = append(p.AutoWakes, n.Lifecycle.AutoWake), append(p.IdleAfterSeconds, c.idleAfter)
+		p.IdleActions, p.Rolling = append(p.IdleActions, c.idle), append(p.Rolling, string(c.rolling))
 		p.Snapshots, p.Parents, p.PartOf = append(p.Snapshots, n.Snapshot), append(p.Parents, n.Parent), append(p.PartOf, n.PartOf)
 		p.Requests, p.Traceparents = append(p.Requests, text(request)), append(p.Traceparents, text(traceparent))
 	}

@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
@@ -19,4 +22,28 @@ func (s *Store) Expiring(ctx context.Context, after record.Expiring, limit int) 
 		return err
 	})
 	return out, err
+}
+
+// Idling returns up to limit sandboxes with which nothing was done for as long as they say at a time, the longest first. One that can't be ended as it says is left out.
+func (s *Store) Idling(ctx context.Context, now time.Time, limit int) ([]record.Idling, error) {
+	var out []record.Idling
+	err := s.read(ctx, "list what is idle", func(ctx context.Context, q *db.Queries) error {
+		rows, err := q.IdleSandboxes(ctx, db.IdleSandboxesParams{Now: now, MaxRows: int32(limit)})
+		for _, r := range rows {
+			out = append(out, record.Idling{ID: r.ID, Project: r.Project, ActiveAt: r.ActiveAt, Idle: record.Idle{
+				After: time.Duration(r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(r.IdleAction),
+			}})
+		}
+		return err
+	})
+	return out, err
+}
+
+// Touch writes when something was last done with sandboxes.
+func (s *Store) Touch(ctx context.Context, at map[string]time.Time) error {
+	var p db.TouchSandboxesParams
+	for _, id := range slices.Sorted(maps.Keys(at)) { // in one order: two of these at once don't wait for each other
+		p.Ids, p.At = append(p.Ids, id), append(p.At, at[id])
+	}
+	return s.write(ctx, "record what was done with sandboxes", func(ctx context.Context, q *db.Queries) error { return q.TouchSandboxes(ctx, p) })
 }

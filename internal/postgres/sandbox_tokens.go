@@ -120,8 +120,8 @@ func attachmentRow(r db.SandboxTokenTargetRow) db.AttachmentTargetRow {
 	return db.AttachmentTargetRow{
 		Expired: r.Expired, Revoked: r.Revoked, Session: text(r.Session), Argv: r.Argv, Cwd: text(r.Cwd), RunAs: text(r.RunAs), SecretSealed: r.SecretSealed,
 		OpenStdin: r.OpenStdin != nil && *r.OpenStdin, TtyRows: number(r.TtyRows), TtyCols: number(r.TtyCols), TimeoutSeconds: number(r.TimeoutSeconds),
-		SessionExecution: r.SessionExecution, Sandbox: r.Sandbox, Desired: r.Desired, Execution: r.Execution, Epoch: r.Epoch,
-		PlacementKind: r.PlacementKind, Node: r.Node, PodUid: r.PodUid, DiskOf: r.DiskOf, State: r.State, ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
+		SessionExecution: r.SessionExecution, SessionEnded: r.SessionEnded, Project: r.Project, AutoWake: r.AutoWake, Sandbox: r.Sandbox, Desired: r.Desired, Execution: r.Execution, Epoch: r.Epoch,
+		PlacementKind: r.PlacementKind, Node: r.Node, PodUid: r.PodUid, DiskOf: r.DiskOf, Snapshot: r.Snapshot, State: r.State, ErrorCode: r.ErrorCode, ErrorMessage: r.ErrorMessage,
 	}
 }
 

@@ -57,6 +57,9 @@ func updated(box record.Sandbox, u record.Update) record.Sandbox {
 	if u.Lifetime != nil || u.Forever {
 		box.Lifetime = u.Lifetime
 	}
+	if u.Change != nil {
+		box.Lifecycle = u.Change(box.Lifecycle)
+	}
 	return box
 }
 
@@ -71,7 +74,12 @@ func (s *Store) update(ctx context.Context, q *db.Queries, box record.Sandbox, e
 		return err
 	}
 	deadline, onExpiry := lifetimeColumns(box.Lifetime)
+	after, action, rolling, err := lifecycleColumns(box.Lifecycle)
+	if err != nil {
+		return err
+	}
 	return q.UpdateSandbox(ctx, db.UpdateSandboxParams{
+		AutoWake: box.Lifecycle.AutoWake, IdleAfterSeconds: nullWhenZero(after), IdleAction: orNull(action), Rolling: rolling,
 		ID: box.ID, Metadata: metadata, SetEnv: env != nil, EnvSealed: sealed, ExpiresAt: deadline, OnExpiry: onExpiry,
 	})
 }
@@ -175,6 +183,15 @@ func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 		},
 		SuspendInto: text(r.SuspendInto), Parent: record.Parent{Sandbox: text(r.ParentSandbox), Snapshot: text(r.ParentSnapshot)},
 	}
+	out.ActiveAt, out.Lifecycle.AutoWake = r.ActiveAt, r.AutoWake
+	if r.IdleAfterSeconds != nil && r.IdleAction != nil {
+		out.Lifecycle.Idle = &record.Idle{After: time.Duration(*r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(*r.IdleAction)}
+	}
+	if len(r.Rolling) > 0 {
+		if err := json.Unmarshal(r.Rolling, &out.Lifecycle.Rolling); err != nil {
+			return record.Sandbox{}, err
+		}
+	}
 	if r.RecoveryAt != nil {
 		out.Recovery = &record.Recovery{Snapshot: r.Recovery, At: *r.RecoveryAt}
 	}
@@ -197,6 +214,24 @@ func lifetimeColumns(l *record.Lifetime) (deadline *time.Time, onExpiry *string)
 	}
 	action := string(l.OnExpiry)
 	return &l.Deadline, &action
+}
+
+// lifecycleColumns are what ends idleness, zero if nothing does, and how snapshots are taken, nil if none are.
+func lifecycleColumns(l record.Lifecycle) (afterSeconds int32, action string, rolling []byte, err error) {
+	if l.Idle != nil {
+		afterSeconds, action = int32(l.Idle.After/time.Second), string(l.Idle.Action)
+	}
+	if l.Rolling != nil {
+		rolling, err = json.Marshal(l.Rolling)
+	}
+	return afterSeconds, action, rolling, err
+}
+
+func nullWhenZero(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 func newest(a time.Time, b *time.Time) time.Time {

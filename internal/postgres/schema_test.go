@@ -32,7 +32,8 @@ func TestConstraintsAreTheVocabulary(t *testing.T) {
 		{"snapshots", "snapshots_purpose_check", words(record.PurposeAsked, record.PurposeSuspend, record.PurposeFork, record.PurposeRolling)},
 		{"snapshot_status", "snapshot_status_state_check", words(record.SnapshotMaking, record.SnapshotReady, record.SnapshotFailed, record.SnapshotLost, record.SnapshotGone)},
 		{"events", "events_type_check", words(record.EventTypes()...)},
-		{"sandboxes", "sandboxes_on_expiry_check", words(record.ExpiryDelete, record.ExpiryStop)},
+		{"sandboxes", "sandboxes_on_expiry_check", words(record.ExpiryDelete, record.ExpiryStop, record.ExpirySuspend)},
+		{"sandboxes", "sandboxes_idle_action_check", words(record.IdleSuspend, record.IdleDelete)},
 		{"operations", "operations_status_check", words(record.OperationRunning, record.OperationSucceeded, record.OperationFailed)},
 	} {
 		var definition string

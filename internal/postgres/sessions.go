@@ -157,10 +157,11 @@ func (s *Store) target(r db.AttachmentTargetRow) (record.Target, error) {
 			ID: r.Session, Sandbox: r.Sandbox, Execution: text(r.SessionExecution),
 			Spec: spec(r.Argv, r.Cwd, r.RunAs, r.OpenStdin, r.TtyRows, r.TtyCols, r.TimeoutSeconds),
 		},
+		SessionEnded: r.SessionEnded, Project: r.Project, AutoWake: r.AutoWake,
 		Sandbox: r.Sandbox, Desired: record.Desired(r.Desired), Expired: r.Expired, Revoked: r.Revoked,
 		Execution: record.Execution{
 			Route:    route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid),
-			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage), DiskOf: text(r.DiskOf),
+			Observed: observed(r.State), Error: failure(r.ErrorCode, r.ErrorMessage), DiskOf: text(r.DiskOf), Snapshot: text(r.Snapshot),
 		},
 	}
 	return out, s.openSpec(r.Session, r.SecretSealed, &out.Session.Spec)

@@ -155,6 +155,27 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for IdleAction.
+const (
+	IdleActionDelete  IdleAction = "delete"
+	IdleActionNone    IdleAction = "none"
+	IdleActionSuspend IdleAction = "suspend"
+)
+
+// Valid indicates whether the value is a known member of the IdleAction enum.
+func (e IdleAction) Valid() bool {
+	switch e {
+	case IdleActionDelete:
+		return true
+	case IdleActionNone:
+		return true
+	case IdleActionSuspend:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyCreateFormat.
 const (
 	KeyCreateFormatE2b   KeyCreateFormat = "e2b"
@@ -175,9 +196,10 @@ func (e KeyCreateFormat) Valid() bool {
 
 // Defines values for LifetimeOnExpiry.
 const (
-	LifetimeOnExpiryDelete LifetimeOnExpiry = "delete"
-	LifetimeOnExpiryNone   LifetimeOnExpiry = "none"
-	LifetimeOnExpiryStop   LifetimeOnExpiry = "stop"
+	LifetimeOnExpiryDelete  LifetimeOnExpiry = "delete"
+	LifetimeOnExpiryNone    LifetimeOnExpiry = "none"
+	LifetimeOnExpiryStop    LifetimeOnExpiry = "stop"
+	LifetimeOnExpirySuspend LifetimeOnExpiry = "suspend"
 )
 
 // Valid indicates whether the value is a known member of the LifetimeOnExpiry enum.
@@ -188,6 +210,8 @@ func (e LifetimeOnExpiry) Valid() bool {
 	case LifetimeOnExpiryNone:
 		return true
 	case LifetimeOnExpiryStop:
+		return true
+	case LifetimeOnExpirySuspend:
 		return true
 	default:
 		return false
@@ -725,6 +749,17 @@ type Health struct {
 // HealthStatus There is one word; trouble is a problem.
 type HealthStatus string
 
+// Idle What happens when nothing was done with the sandbox for some time.
+type Idle struct {
+	Action IdleAction `json:"action"`
+
+	// AfterSeconds 21600 if absent; not with `none`.
+	AfterSeconds *int `json:"after_seconds,omitempty"`
+}
+
+// IdleAction defines model for Idle.Action.
+type IdleAction string
+
 // Key defines model for Key.
 type Key struct {
 	// CreatedAt When it was created.
@@ -793,6 +828,19 @@ type KeyPage struct {
 
 	// NextCursor Absent on the last page.
 	NextCursor *string `json:"next_cursor,omitempty"`
+}
+
+// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
+// takes no snapshots of itself. At an update it stays as it is.
+type Lifecycle struct {
+	// AutoWake A call that needs the sandbox to run wakes it, if it's paused or suspended. Default true.
+	AutoWake *bool `json:"auto_wake,omitempty"`
+
+	// Idle What happens when nothing was done with the sandbox for some time.
+	Idle *Idle `json:"idle,omitempty"`
+
+	// Rolling Snapshots that the sandbox takes of itself while it runs. An empty object ends it.
+	Rolling *Rolling `json:"rolling,omitempty"`
 }
 
 // Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
@@ -1149,8 +1197,36 @@ type RolePage struct {
 	} `json:"items"`
 }
 
+// Rolling Snapshots that the sandbox takes of itself while it runs. An empty object ends it.
+type Rolling struct {
+	// BudgetMb What they may take together, in MiB: the oldest go first, the newest stays. Unlimited if absent.
+	BudgetMb *int64 `json:"budget_mb,omitempty"`
+
+	// DiskEverySeconds Between snapshots of the disk; none if absent.
+	DiskEverySeconds *int `json:"disk_every_seconds,omitempty"`
+
+	// FullEverySeconds Between full ones; none if absent.
+	FullEverySeconds *int `json:"full_every_seconds,omitempty"`
+
+	// Keep What is kept of them. All of the last hour, one for each hour of the last day and one for each day of the last week if absent.
+	Keep  *[]Tier `json:"keep,omitempty"`
+	union json.RawMessage
+}
+
+// Rolling0 defines model for Rolling.0.
+type Rolling0 = interface{}
+
+// Rolling1 defines model for Rolling.1.
+type Rolling1 = interface{}
+
+// Rolling2 defines model for Rolling.2.
+type Rolling2 = interface{}
+
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
+	// ActiveAt When something was last done with it, within a minute.
+	ActiveAt *time.Time `json:"active_at,omitempty"`
+
 	// CreatedAt When its creation was accepted.
 	CreatedAt time.Time `json:"created_at"`
 
@@ -1168,6 +1244,10 @@ type Sandbox struct {
 
 	// Id `sbx_…`.
 	Id string `json:"id"`
+
+	// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
+	// takes no snapshots of itself. At an update it stays as it is.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 	// none when it is started again, and neither has one whose deadline passed while it was stopped.
@@ -1203,6 +1283,10 @@ type SandboxCreate struct {
 
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
+
+	// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
+	// takes no snapshots of itself. At an update it stays as it is.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 	// none when it is started again, and neither has one whose deadline passed while it was stopped.
@@ -1295,6 +1379,10 @@ type SandboxTokenPage struct {
 type SandboxUpdate struct {
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
+
+	// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
+	// takes no snapshots of itself. At an update it stays as it is.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
 	// none when it is started again, and neither has one whose deadline passed while it was stopped.
@@ -1688,6 +1776,12 @@ type TerminalSize struct {
 
 	// Rows Lines of text.
 	Rows int `json:"rows"`
+}
+
+// Tier Of the snapshots of the last `for_seconds` one for each `every_seconds` is kept; all if that is 0.
+type Tier struct {
+	EverySeconds int `json:"every_seconds"`
+	ForSeconds   int `json:"for_seconds"`
 }
 
 // Upload defines model for Upload.
@@ -2128,6 +2222,170 @@ type CreateUserJSONRequestBody = UserCreate
 
 // UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
 type UpdateUserJSONRequestBody = UserUpdate
+
+// AsRolling0 returns the union data inside the Rolling as a Rolling0
+func (t Rolling) AsRolling0() (Rolling0, error) {
+	var body Rolling0
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRolling0 overwrites any union data inside the Rolling as the provided Rolling0
+func (t *Rolling) FromRolling0(v Rolling0) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRolling0 performs a merge with any union data inside the Rolling, using the provided Rolling0
+func (t *Rolling) MergeRolling0(v Rolling0) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsRolling1 returns the union data inside the Rolling as a Rolling1
+func (t Rolling) AsRolling1() (Rolling1, error) {
+	var body Rolling1
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRolling1 overwrites any union data inside the Rolling as the provided Rolling1
+func (t *Rolling) FromRolling1(v Rolling1) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRolling1 performs a merge with any union data inside the Rolling, using the provided Rolling1
+func (t *Rolling) MergeRolling1(v Rolling1) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+// AsRolling2 returns the union data inside the Rolling as a Rolling2
+func (t Rolling) AsRolling2() (Rolling2, error) {
+	var body Rolling2
+	err := json.Unmarshal(t.union, &body)
+	return body, err
+}
+
+// FromRolling2 overwrites any union data inside the Rolling as the provided Rolling2
+func (t *Rolling) FromRolling2(v Rolling2) error {
+	b, err := json.Marshal(v)
+	t.union = b
+	return err
+}
+
+// MergeRolling2 performs a merge with any union data inside the Rolling, using the provided Rolling2
+func (t *Rolling) MergeRolling2(v Rolling2) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+
+	merged, err := runtime.JSONMerge(t.union, b)
+	t.union = merged
+	return err
+}
+
+func (t Rolling) MarshalJSON() ([]byte, error) {
+	b, err := t.union.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	object := make(map[string]json.RawMessage)
+	if t.union != nil {
+		err = json.Unmarshal(b, &object)
+		if err != nil {
+			return nil, err
+		}
+	}
+
+	if t.BudgetMb != nil {
+		object["budget_mb"], err = json.Marshal(t.BudgetMb)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'budget_mb': %w", err)
+		}
+	}
+
+	if t.DiskEverySeconds != nil {
+		object["disk_every_seconds"], err = json.Marshal(t.DiskEverySeconds)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'disk_every_seconds': %w", err)
+		}
+	}
+
+	if t.FullEverySeconds != nil {
+		object["full_every_seconds"], err = json.Marshal(t.FullEverySeconds)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'full_every_seconds': %w", err)
+		}
+	}
+
+	if t.Keep != nil {
+		object["keep"], err = json.Marshal(t.Keep)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'keep': %w", err)
+		}
+	}
+	b, err = json.Marshal(object)
+	return b, err
+}
+
+func (t *Rolling) UnmarshalJSON(b []byte) error {
+	err := t.union.UnmarshalJSON(b)
+	if err != nil {
+		return err
+	}
+	object := make(map[string]json.RawMessage)
+	err = json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["budget_mb"]; found {
+		err = json.Unmarshal(raw, &t.BudgetMb)
+		if err != nil {
+			return fmt.Errorf("error reading 'budget_mb': %w", err)
+		}
+	}
+
+	if raw, found := object["disk_every_seconds"]; found {
+		err = json.Unmarshal(raw, &t.DiskEverySeconds)
+		if err != nil {
+			return fmt.Errorf("error reading 'disk_every_seconds': %w", err)
+		}
+	}
+
+	if raw, found := object["full_every_seconds"]; found {
+		err = json.Unmarshal(raw, &t.FullEverySeconds)
+		if err != nil {
+			return fmt.Errorf("error reading 'full_every_seconds': %w", err)
+		}
+	}
+
+	if raw, found := object["keep"]; found {
+		err = json.Unmarshal(raw, &t.Keep)
+		if err != nil {
+			return fmt.Errorf("error reading 'keep': %w", err)
+		}
+	}
+
+	return err
+}
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error

@@ -35,20 +35,27 @@ type Store interface {
 // Sandboxes finds sandboxes.
 type Sandboxes interface {
 	Get(ctx context.Context, project, id string) (record.Sandbox, error)
+	Wake(ctx context.Context, project, id string) (operation string, err error)
+}
+
+// Activity is told when something is done with a sandbox.
+type Activity interface {
+	Seen(sandbox string, at time.Time)
 }
 
 // Access opens the sandboxes of all projects.
 type Access struct {
 	store     Store
 	sandboxes Sandboxes
+	activity  Activity
 	bell      *wake.Bell
 	edgeURL   string
 }
 
 // New returns the access to the sandboxes in a store, whose data plane is at edgeURL. Whoever records something new of a sandbox rings its
 // id.
-func New(store Store, sandboxes Sandboxes, bell *wake.Bell, edgeURL string) *Access {
-	return &Access{store: store, sandboxes: sandboxes, bell: bell, edgeURL: edgeURL}
+func New(store Store, sandboxes Sandboxes, activity Activity, bell *wake.Bell, edgeURL string) *Access {
+	return &Access{store: store, sandboxes: sandboxes, activity: activity, bell: bell, edgeURL: edgeURL}
 }
 
 // URL is a sandbox's address on the data plane.

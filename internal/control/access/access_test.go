@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/token"
 	"github.com/space-platform/space/internal/control/wake"
@@ -30,6 +31,8 @@ func (c *changing) Get(context.Context, string, string) (record.Sandbox, error) 
 	}
 	return b, nil
 }
+
+func (c *changing) Wake(context.Context, string, string) (string, error) { return "op_1", nil }
 
 func (c *changing) Bearer(context.Context, record.TokenHash) (record.Bearer, error) {
 	return c.bearer, nil
@@ -70,7 +73,7 @@ func TestResolveToken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &changing{boxes: x.boxes, bearer: x.bearer}
 				began := time.Now()
-				_, err := New(c, c, new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
+				_, err := New(c, c, activity.New(nil), new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
 				if after := time.Since(began); space.CodeOf(err) != x.want || after != x.after {
 					t.Errorf("after %s: %v", after, err)
 				}

@@ -53,7 +53,7 @@ func (a *Access) ResolveFileURL(ctx context.Context, sandbox string, u FileURL) 
 	return a.running(ctx, project, sandbox)
 }
 
-// running returns a sandbox that runs; one that is being created or started is waited for, at most StartWait.
+// running returns a sandbox that runs; one that is being created or started, or is woken for it, is waited for, at most StartWait.
 func (a *Access) running(ctx context.Context, project, sandbox string) (record.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, StartWait)
 	defer cancel()
@@ -66,7 +66,15 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 		}
 		switch state := sandboxes.State(box); state {
 		case space.StateRunning:
+			a.activity.Seen(sandbox, time.Now())
 			return box, nil
+		case space.StatePausing, space.StatePaused, space.StateSuspending, space.StateSuspended:
+			if err := WakeUp(ctx, a.sandboxes, box); err != nil {
+				return record.Sandbox{}, err
+			}
+			if !news.Next(ctx) {
+				return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox was %s and doesn't run yet: try again in a moment", state)
+			}
 		case space.StateLost:
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox's machine is lost: start the sandbox from its disk, or create another one")
 		case space.StateDeleting, space.StateDeleted:
@@ -79,4 +87,22 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 			return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox is %s: it must run for this", state)
 		}
 	}
+}
+
+// Waker has a sandbox run by whichever verb does.
+type Waker interface {
+	Wake(ctx context.Context, project, id string) (operation string, err error)
+}
+
+// WakeUp wakes a paused or suspended sandbox that somebody needs to run, if it says so; else the error is a conflict that names the verb. One that is about to be
+// paused or suspended is woken when it is: for now there's nothing to do.
+func WakeUp(ctx context.Context, waker Waker, box record.Sandbox) error {
+	if !box.Lifecycle.AutoWake {
+		return space.Errorf(space.CodeConflict, "the sandbox is %s, and isn't woken by itself: wake it first", sandboxes.State(box))
+	}
+	_, err := waker.Wake(ctx, box.Project, box.ID)
+	if space.CodeOf(err) == space.CodeConflict {
+		return nil
+	}
+	return err
 }

@@ -19,6 +19,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/dataplane"
 	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/wake"
@@ -34,7 +35,7 @@ type edge struct {
 // serveEdge serves the data plane's questions to the peer with that uid.
 func (r *rig) serveEdge(t *testing.T, uid int) edge {
 	t.Helper()
-	service := nodesync.NewService(nodesync.NewNode("other", r.store, new(wake.Bell)), r.sessions, nodesync.Peers{Node: os.Geteuid(), Edge: uid})
+	service := nodesync.NewService(nodesync.NewNode("other", r.store, activity.New(r.store), new(wake.Bell)), r.sessions, nodesync.Peers{Node: os.Geteuid(), Edge: uid})
 	service.Mount(dataplane.New(r.parts, uid).Handler())
 	socket := filepath.Join(t.TempDir(), "s")
 	l, err := service.Listen(socket)

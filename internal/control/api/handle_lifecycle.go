@@ -12,7 +12,7 @@ const forever = gen.LifetimeOnExpiryNone
 
 // UpdateSandbox changes what isn't the machine's doing.
 func (h handlers) UpdateSandbox(ctx context.Context, r gen.UpdateSandboxRequestObject) (gen.UpdateSandboxResponseObject, error) {
-	u := sandboxes.Update{Metadata: orNil(r.Body.Metadata), Env: orNil(r.Body.Env), Lifetime: readLifetime(r.Body.Lifetime)}
+	u := sandboxes.Update{Metadata: orNil(r.Body.Metadata), Env: orNil(r.Body.Env), Lifetime: readLifetime(r.Body.Lifetime), Lifecycle: readLifecycle(r.Body.Lifecycle)}
 	if l := r.Body.Lifetime; l != nil && l.OnExpiry == forever && l.Deadline == nil && l.Seconds == nil {
 		u.Lifetime, u.Forever = nil, true
 	}

@@ -21,7 +21,7 @@ func (h handlers) CreateSandbox(ctx context.Context, r gen.CreateSandboxRequestO
 	}
 	c := sandboxes.Create{
 		Template: r.Body.Template, Snapshot: r.Body.Snapshot, VCPUs: r.Body.Vcpus, MemoryMiB: r.Body.MemoryMb, DiskMiB: r.Body.DiskMb,
-		Metadata: orNil(r.Body.Metadata), Env: orNil(r.Body.Env), Lifetime: readLifetime(r.Body.Lifetime),
+		Metadata: orNil(r.Body.Metadata), Env: orNil(r.Body.Env), Lifetime: readLifetime(r.Body.Lifetime), Lifecycle: readLifecycle(r.Body.Lifecycle),
 	}
 	id, wait, err := h.createSandbox(ctx, c, request, wait)
 	if err != nil {

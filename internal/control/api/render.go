@@ -16,7 +16,7 @@ func renderSandbox(s record.Sandbox) gen.Sandbox {
 			Id: s.Execution.Route.Execution, Epoch: int64(s.Execution.Route.Epoch), Node: s.Execution.Route.Placement.Node,
 		},
 		Vcpus: int(s.Shape.VCPUs), MemoryMb: s.Shape.MemoryMiB(), DiskMb: s.Shape.DiskMiB(), Metadata: s.Metadata,
-		Lifetime: renderLifetime(s.Lifetime), Parent: renderParent(s.Parent), RecoveryPoint: renderRecovery(s.Recovery), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Lifetime: renderLifetime(s.Lifetime), Lifecycle: renderLifecycle(s.Lifecycle), ActiveAt: notZero(s.ActiveAt), Parent: renderParent(s.Parent), RecoveryPoint: renderRecovery(s.Recovery), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
 }
 

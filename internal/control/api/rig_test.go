@@ -17,6 +17,7 @@ import (
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/access"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/api"
 	"github.com/space-platform/space/internal/control/dataplane"
 	"github.com/space-platform/space/internal/control/events"
@@ -50,6 +51,7 @@ type rig struct {
 	access   *access.Access
 	parts    dataplane.Parts
 	bell     *wake.Bell
+	seen     *activity.Activity
 	node     *obedientNode
 	url      string
 	key      string
@@ -64,9 +66,11 @@ func newRig(t *testing.T) *rig {
 	tpls := templates.New(store, bell, nodeName)
 	boxes := sandboxes.New(store, tpls, bell)
 	ups := uploads.New(store, bell, nodeName, "http://edge.test")
+	seen := activity.New(store)
 	r := &rig{
-		pool: pool, store: store, bell: bell, boxes: boxes, sessions: sessions.New(store, boxes, tpls, bell, "http://edge.test"),
-		access: access.New(store, boxes, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, bell)),
+		seen: seen,
+		pool: pool, store: store, bell: bell, boxes: boxes, sessions: sessions.New(store, boxes, tpls, seen, bell, "http://edge.test"),
+		access: access.New(store, boxes, seen, bell, "http://edge.test"), node: newObedientNode(nodesync.NewNode(nodeName, store, seen, bell)),
 	}
 	r.parts = dataplane.Parts{
 		Access: r.access, Sessions: r.sessions, Creator: api.TokenSessions{Access: r.access, Sessions: r.sessions}, Templates: tpls, Uploads: ups,

@@ -28,11 +28,17 @@ type Store interface {
 	BuildOrder(ctx context.Context, template string) (record.BuildOrder, error)
 }
 
+// Activity is told when something was done with a sandbox.
+type Activity interface {
+	Seen(sandbox string, at time.Time)
+}
+
 // Node synchronizes one node. Its calls take turns: a newer one ends the one before it, so that what a node said last is decided last.
 type Node struct {
-	name  string
-	store Store
-	bell  *wake.Bell
+	name     string
+	store    Store
+	activity Activity
+	bell     *wake.Bell
 
 	mu     sync.Mutex              // guards cancel
 	cancel context.CancelCauseFunc // of the newest call
@@ -48,8 +54,8 @@ type Node struct {
 
 // NewNode returns the synchronization of the node of that name. It rings the operations that end and the sandboxes that change, and
 // listens for the node's own key.
-func NewNode(name string, store Store, bell *wake.Bell) *Node {
-	return &Node{name: name, store: store, bell: bell, turn: make(chan struct{}, 1), sent: sent{}}
+func NewNode(name string, store Store, activity Activity, bell *wake.Bell) *Node {
+	return &Node{name: name, store: store, activity: activity, bell: bell, turn: make(chan struct{}, 1), sent: sent{}}
 }
 
 var errOvertaken = errors.New("a newer call of the node took over")
@@ -66,6 +72,7 @@ func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duratio
 	}
 	defer leave()
 	n.figures.take(report)
+	n.noteActivity(report)
 	rung, stop := n.bell.Listen(wake.Node(n.name))
 	defer stop()
 	plan, err := n.observe(context.WithoutCancel(ctx), report) // what was said is true even if its speaker goes
@@ -73,6 +80,26 @@ func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duratio
 		return Answer{}, err
 	}
 	return n.hang(ctx, report, plan, rung, min(hang, MaxHang))
+}
+
+// activeNews is how old activity may be that is news: a node tells it when it calls, again and again.
+const activeNews = 10 * MaxHang
+
+// noteActivity tells when something last passed between clients and executions. A node whose clock is ahead can't keep a sandbox awake longer than one that is right.
+func (n *Node) noteActivity(report Report) {
+	now := time.Now()
+	for _, e := range report.Executions {
+		if at := e.Active; now.Sub(at) < activeNews {
+			n.activity.Seen(e.Route.Sandbox, earlier(at, now))
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // enter waits for the turn, which the call before gives up when it learns of this one.

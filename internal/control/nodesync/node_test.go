@@ -9,6 +9,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/wake"
@@ -84,7 +85,7 @@ type bubble struct {
 
 func newBubble() bubble {
 	b := bubble{store: &memory{}, bell: new(wake.Bell)}
-	b.node = nodesync.NewNode("n", b.store, b.bell)
+	b.node = nodesync.NewNode("n", b.store, activity.New(nil), b.bell)
 	return b
 }
 

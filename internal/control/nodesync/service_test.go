@@ -15,6 +15,7 @@ import (
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/wake"
@@ -35,7 +36,7 @@ func (r fixedResolver) Resolve(_ context.Context, token, session string) (record
 func serve(t *testing.T, store nodesync.Store, resolver nodesync.Resolver, peers nodesync.Peers) controlv1connect.ControlServiceClient {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")
-	service := nodesync.NewService(nodesync.NewNode("n", store, new(wake.Bell)), resolver, peers)
+	service := nodesync.NewService(nodesync.NewNode("n", store, activity.New(nil), new(wake.Bell)), resolver, peers)
 	l, err := service.Listen(socket)
 	if err != nil {
 		t.Fatal(err)

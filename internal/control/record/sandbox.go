@@ -38,6 +38,8 @@ type Sandbox struct {
 	SuspendInto  string    // snp_…, of the newest suspend
 	Parent       Parent
 	Recovery     *Recovery // nil: it has no snapshot
+	Lifecycle    Lifecycle
+	ActiveAt     time.Time // when something was last done with it, within a minute
 	Deleted      bool      // all its executions are gone
 	CreatedAt    time.Time
 	UpdatedAt    time.Time // of the newest change, desired or seen
@@ -60,8 +62,9 @@ type Expiry string
 
 // What can happen at a deadline.
 const (
-	ExpiryDelete Expiry = "delete"
-	ExpiryStop   Expiry = "stop"
+	ExpiryDelete  Expiry = "delete"
+	ExpiryStop    Expiry = "stop"
+	ExpirySuspend Expiry = "suspend"
 )
 
 // Lifetime is how long a sandbox lives, by the control plane's clock, and what happens then. Once its action is taken it's over.
@@ -93,6 +96,7 @@ type NewSandbox struct {
 	Metadata  map[string]string
 	Env       map[string]string
 	Lifetime  *Lifetime
+	Lifecycle Lifecycle
 	Snapshot  string // snp_…, that it's loaded from; empty: it's made from the template
 	Parent    string // sbx_…, of that snapshot
 	PartOf    string // op_…, of the fork that makes it; empty: none
@@ -104,7 +108,8 @@ type Update struct {
 	Metadata map[string]string
 	Env      map[string]string
 	Lifetime *Lifetime
-	Forever  bool // the lifetime is removed
+	Forever  bool                      // the lifetime is removed
+	Change   func(Lifecycle) Lifecycle // nil: it stays
 }
 
 // Change is what a verb writes of a sandbox.

@@ -80,13 +80,16 @@ type Attachment struct {
 // Target is what a token opens: a session, and its sandbox with the current execution. A sandbox token that was asked for something else
 // than a session of its sandbox has none.
 type Target struct {
-	Session   Session // with its whole spec
-	Sandbox   string
-	Desired   Desired
-	Execution Execution // the sandbox's current one
-	Expired   bool
-	Revoked   bool
-	Kept      bool // the session has ended with its execution: what the sandbox has kept of it is read, by the current one's route
+	Session      Session // with its whole spec
+	SessionEnded bool    // how it ended is recorded
+	Sandbox      string
+	Project      string
+	AutoWake     bool // of the sandbox
+	Desired      Desired
+	Execution    Execution // the sandbox's current one
+	Expired      bool
+	Revoked      bool
+	Kept         bool // the session has ended with its execution: what the sandbox has kept of it is read, by the current one's route
 }
 
 // SandboxToken is an issued sandbox token, without the secret.

@@ -33,6 +33,7 @@ type Create struct {
 	Metadata  map[string]string
 	Env       map[string]string // of its sessions, below their own
 	Lifetime  *Lifetime         // nil: until it's deleted
+	Lifecycle *Lifecycle        // nil: the defaults
 }
 
 // shape is the size of the machine that is asked for, of a template.
@@ -76,6 +77,9 @@ func (c Create) Check() error {
 		return err
 	}
 	if err := program.CheckEnv("env", c.Env); err != nil {
+		return err
+	}
+	if _, err := c.Lifecycle.at(); err != nil {
 		return err
 	}
 	_, err := c.Lifetime.at(time.Now())

@@ -82,6 +82,18 @@ func (s *Sandboxes) Expire(ctx context.Context, e record.Expiring) (done bool, e
 	return err == nil, err
 }
 
+// EndIdle suspends or deletes a sandbox that was found to have been idle for as long as it says, and reports whether it did: not if something was done with it
+// since. Conflict if it can't be done as the sandbox is now.
+func (s *Sandboxes) EndIdle(ctx context.Context, i record.Idling) (done bool, err error) {
+	_, err = s.change(ctx, i.Project, i.ID, func(now record.Situation, operation string) (record.Change, error) {
+		return idle(now, operation, i, time.Now())
+	})
+	if errors.Is(err, errNotDue) || space.CodeOf(err) == space.CodeNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // change does what a verb decides, and wakes whom it concerns: the node, and those who wait for an operation that was superseded.
 func (s *Sandboxes) change(ctx context.Context, project, id string, decide func(record.Situation, string) (record.Change, error)) (string, error) {
 	return s.changeOnce(ctx, project, id, record.Request{}, decide)

@@ -24,10 +24,10 @@ func (l *Lifetime) at(now time.Time) (*record.Lifetime, error) {
 	}
 	out := record.Lifetime{OnExpiry: record.Expiry(l.OnExpiry)}
 	if out.OnExpiry == "" {
-		return nil, space.FieldErrorf("lifetime.on_expiry", "is missing: delete or stop, what is done when the time is over, is needed")
+		return nil, space.FieldErrorf("lifetime.on_expiry", "is missing: delete, stop or suspend, what is done when the time is over, is needed")
 	}
-	if out.OnExpiry != record.ExpiryDelete && out.OnExpiry != record.ExpiryStop {
-		return nil, space.FieldErrorf("lifetime.on_expiry", "is %q: it must be delete or stop", space.Clip(l.OnExpiry))
+	if out.OnExpiry != record.ExpiryDelete && out.OnExpiry != record.ExpiryStop && out.OnExpiry != record.ExpirySuspend {
+		return nil, space.FieldErrorf("lifetime.on_expiry", "is %q: it must be delete, stop or suspend", space.Clip(l.OnExpiry))
 	}
 	switch {
 	case l.Deadline != nil && l.Seconds != nil:

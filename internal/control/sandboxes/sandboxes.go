@@ -112,7 +112,12 @@ func (s *Sandboxes) intent(ctx context.Context, project string, c Create, r reco
 // intent is the record of a new sandbox of a template. That is on the node that made it, so that is where the sandbox goes.
 func intent(project string, c Create, t record.Template, r record.Request, now time.Time) (record.NewSandbox, error) {
 	lifetime, err := c.Lifetime.at(now)
+	if err != nil {
+		return record.NewSandbox{}, err
+	}
+	lifecycle, err := c.Lifecycle.at()
 	return record.NewSandbox{
+		Lifecycle: lifecycle,
 		Route: space.Route{
 			Sandbox: space.NewID(space.PrefixSandbox), Execution: space.NewID(space.PrefixExecution), Epoch: 1,
 			Placement: space.Placement{Kind: space.PlacementNode, Node: t.Node},

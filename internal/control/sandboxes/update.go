@@ -15,6 +15,8 @@ type Update struct {
 	Env      map[string]string // of sessions that are created from now on
 	Lifetime *Lifetime
 	Forever  bool // the lifetime is removed
+
+	Lifecycle *Lifecycle
 }
 
 // Update changes a sandbox's metadata, environment or lifetime, in whatever state it is, and returns it. Conflict if it's deleted.
@@ -29,7 +31,11 @@ func (s *Sandboxes) Update(ctx context.Context, project, id string, u Update) (r
 	if err != nil {
 		return record.Sandbox{}, err
 	}
-	if err := s.store.UpdateSandbox(ctx, project, id, record.Update{Metadata: u.Metadata, Env: u.Env, Lifetime: lifetime, Forever: u.Forever}); err != nil {
+	change, err := u.Lifecycle.over()
+	if err != nil {
+		return record.Sandbox{}, err
+	}
+	if err := s.store.UpdateSandbox(ctx, project, id, record.Update{Metadata: u.Metadata, Env: u.Env, Lifetime: lifetime, Forever: u.Forever, Change: change}); err != nil {
 		return record.Sandbox{}, err
 	}
 	s.bell.Ring(id, wake.Deadlines)

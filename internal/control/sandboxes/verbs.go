@@ -106,8 +106,25 @@ func expire(now record.Situation, operation string, found record.Lifetime, at ti
 		return remove(now, operation)
 	}
 	c, err := stop(now, operation, DefaultGrace)
+	if l.OnExpiry == record.ExpirySuspend {
+		c, err = suspend(now, operation, space.NewID(space.PrefixSnapshot))
+	}
 	c.DropLifetime = true
 	return c, err
+}
+
+// idle decides about a sandbox that was found to have been idle for as long as it says, at a time.
+func idle(now record.Situation, operation string, found record.Idling, at time.Time) (record.Change, error) {
+	box := now.Sandbox
+	i := box.Lifecycle.Idle
+	switch {
+	case i == nil || *i != found.Idle || box.ActiveAt.Add(i.After).After(at):
+		return record.Change{}, errNotDue
+	case i.Action == record.IdleDelete:
+		return remove(now, operation)
+	default:
+		return suspend(now, operation, space.NewID(space.PrefixSnapshot))
+	}
 }
 
 // underWay answers for a verb while an operation runs: the same verb gets the same operation, another one a conflict that names it.

@@ -123,7 +123,7 @@ func fork(now record.Situation, operation, snapshot string, children []record.Ne
 	}
 	for _, n := range children {
 		n.Route.Epoch, n.Route.Placement = 1, box.Execution.Route.Placement
-		n.Project, n.Template, n.Shape, n.Snapshot, n.Parent, n.PartOf = box.Project, box.Template, box.Shape, snapshot, box.ID, operation
+		n.Project, n.Template, n.Shape, n.Snapshot, n.Parent, n.PartOf, n.Lifecycle = box.Project, box.Template, box.Shape, snapshot, box.ID, operation, box.Lifecycle
 		if n.Metadata == nil {
 			n.Metadata = box.Metadata
 		}

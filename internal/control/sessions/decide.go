@@ -12,6 +12,7 @@ const (
 	stepOpen step = iota + 1 // the session runs, or may start, in the sandbox's current execution
 	stepFix                  // the same, but the session must be fixed to that execution first
 	stepWait                 // the sandbox doesn't run yet
+	stepWake                 // it is woken, and waited for
 	stepRead                 // the session has ended with its execution: what is kept of it is read
 )
 
@@ -26,10 +27,28 @@ func decide(t record.Target, session string) (step, error) {
 		return 0, space.Errorf(space.CodeTokenExpired, "the token has expired: create another one")
 	case t.Desired == record.DesiredDeleted:
 		return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s is deleted", t.Sandbox)
+	case t.AutoWake && !t.SessionEnded && sleeps(t):
+		return stepWake, nil
+	case t.Execution.Observed == space.ExecutionPending && t.Execution.Snapshot != "" && !t.SessionEnded: // it may go on in what is being loaded
+		return stepWait, nil
 	case t.Session.Execution != "" && t.Session.Execution != t.Execution.Route.Execution && t.Execution.Observed != space.ExecutionGone:
 		return stepRead, nil
 	}
 	return decideRunning(t)
+}
+
+// sleeps reports whether a sandbox is paused or suspended, or is about to be.
+func sleeps(t record.Target) bool {
+	switch t.Execution.Observed {
+	case space.ExecutionRunning:
+		return t.Desired == record.DesiredPaused || t.Desired == record.DesiredSuspended
+	case space.ExecutionPaused:
+		return t.Desired == record.DesiredPaused || t.Desired == record.DesiredSuspended
+	case space.ExecutionSuspended:
+		return true
+	default:
+		return false
+	}
 }
 
 // decideRunning decides by the machine of a sandbox that isn't to go.

@@ -2,11 +2,13 @@ package sessions
 
 import (
 	"context"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/token"
+	"github.com/space-platform/space/internal/control/wake"
 )
 
 // Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
@@ -39,8 +41,15 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 	for {
 		next, err := decide(t, session)
 		switch {
-		case err != nil || next == stepOpen:
+		case err == nil && next == stepOpen:
+			s.activity.Seen(t.Sandbox, time.Now())
+			return t, nil
+		case err != nil:
 			return t, err
+		case next == stepWake:
+			if err := s.wake(ctx, t, news); err != nil {
+				return record.Target{}, err
+			}
 		case next == stepRead && !mayStart:
 			return t, space.Errorf(space.CodeConflict, "the session has ended")
 		case next == stepRead:
@@ -49,6 +58,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 		case next == stepFix && !mayStart:
 			return t, space.Errorf(space.CodeConflict, "the session hasn't been started: its first attach starts it")
 		case next == stepFix:
+			s.activity.Seen(t.Sandbox, time.Now())
 			if err := s.fix(ctx, &t); err != nil || t.Session.Execution != "" {
 				return t, err
 			}
@@ -60,6 +70,17 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 			return record.Target{}, err
 		}
 	}
+}
+
+// wake wakes a sandbox that sleeps, and waits for something new of it. It's refused while an operation is under way, which is waited for, too.
+func (s *Sessions) wake(ctx context.Context, t record.Target, news *wake.Watch) error {
+	if _, err := s.sandboxes.Wake(ctx, t.Project, t.Sandbox); err != nil && space.CodeOf(err) != space.CodeConflict {
+		return err
+	}
+	if !news.Next(ctx) {
+		return space.Errorf(space.CodeConflict, "the sandbox was asleep and doesn't run yet: attach again in a moment")
+	}
+	return nil
 }
 
 // target is what a token opens when it's shown for a session.

@@ -8,6 +8,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/access"
+	"github.com/space-platform/space/internal/control/activity"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/token"
 	"github.com/space-platform/space/internal/control/wake"
@@ -47,7 +48,7 @@ func target(observed space.ExecutionState, fixed string) record.Target {
 func resolve(t *testing.T, store *changing) (record.Target, time.Duration, error) {
 	t.Helper()
 	began := time.Now()
-	got, err := New(store, nil, nil, new(wake.Bell), "").Resolve(t.Context(), token.Attachment.Random(), "ses_1")
+	got, err := New(store, nil, nil, activity.New(nil), new(wake.Bell), "").Resolve(t.Context(), token.Attachment.Random(), "ses_1")
 	return got, time.Since(began), err
 }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
@@ -35,6 +36,7 @@ type Store interface {
 type Sandboxes interface {
 	Get(ctx context.Context, project, id string) (record.Sandbox, error)
 	Env(ctx context.Context, project, id string) (map[string]string, error)
+	Wake(ctx context.Context, project, id string) (operation string, err error)
 }
 
 // Templates finds templates.
@@ -47,13 +49,14 @@ type Sessions struct {
 	store     Store
 	sandboxes Sandboxes
 	templates Templates
+	activity  access.Activity
 	bell      *wake.Bell
 	edgeURL   string
 }
 
 // New returns the sessions in a store. Clients attach at edgeURL. Whoever records something new of a sandbox rings its id.
-func New(store Store, sandboxes Sandboxes, templates Templates, bell *wake.Bell, edgeURL string) *Sessions {
-	return &Sessions{store: store, sandboxes: sandboxes, templates: templates, bell: bell, edgeURL: edgeURL}
+func New(store Store, sandboxes Sandboxes, templates Templates, activity access.Activity, bell *wake.Bell, edgeURL string) *Sessions {
+	return &Sessions{store: store, sandboxes: sandboxes, templates: templates, activity: activity, bell: bell, edgeURL: edgeURL}
 }
 
 // Caller is who asks: a project by means of an API key, or of a token of the sandbox that it asks for.
@@ -108,7 +111,7 @@ func (s *Sessions) again(ctx context.Context, by Caller, sandbox, id string) (re
 }
 
 func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (record.Session, Attachment, error) {
-	if err := checkSandbox(box); err != nil {
+	if err := s.ready(ctx, box); err != nil {
 		return record.Session{}, Attachment{}, err
 	}
 	spec, err := s.within(ctx, box, spec)
@@ -147,6 +150,17 @@ func (s *Sessions) within(ctx context.Context, box record.Sandbox, spec record.S
 	return spec, err
 }
 
+// ready refuses a sandbox in which no session can start as it is. One that is woken for it needn't run yet: the attach waits for it.
+func (s *Sessions) ready(ctx context.Context, box record.Sandbox) error {
+	s.activity.Seen(box.ID, time.Now())
+	switch sandboxes.State(box) {
+	case space.StatePausing, space.StatePaused, space.StateSuspending, space.StateSuspended:
+		return access.WakeUp(ctx, s.sandboxes, box)
+	default:
+		return checkSandbox(box)
+	}
+}
+
 // checkSandbox refuses a sandbox in which no session can start as it is.
 func checkSandbox(box record.Sandbox) error {
 	switch state := sandboxes.State(box); state {
@@ -158,10 +172,6 @@ func checkSandbox(box record.Sandbox) error {
 		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: see its error, and start it from its disk or create another one", box.ID)
 	case space.StateStopping, space.StateStopped:
 		return space.Errorf(space.CodeConflict, "sandbox %s is %s: start it first", box.ID, state)
-	case space.StatePausing, space.StatePaused:
-		return space.Errorf(space.CodeConflict, "sandbox %s is %s: resume it first", box.ID, state)
-	case space.StateSuspending, space.StateSuspended:
-		return space.Errorf(space.CodeConflict, "sandbox %s is %s: restore it first", box.ID, state)
 	}
 	return nil
 }
@@ -196,7 +206,7 @@ func (s *Sessions) Attach(ctx context.Context, by Caller, sandbox, id string, r 
 	}
 	box, err := s.sandboxes.Get(ctx, by.Project, sandbox)
 	if err == nil && (session.Execution == "" || box.Desired == record.DesiredDeleted) { // else what is kept of it can be read
-		err = checkSandbox(box)
+		err = s.ready(ctx, box)
 	}
 	if err != nil {
 		return Attachment{}, err

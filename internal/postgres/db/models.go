@@ -139,27 +139,32 @@ type ProjectUsage struct {
 }
 
 type Sandbox struct {
-	ID              string
-	Project         string
-	Template        string
-	Desired         string
-	Revision        int64
-	Execution       string
-	Vcpus           int32
-	MemoryBytes     int64
-	DiskBytes       int64
-	Metadata        []byte
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	EnvSealed       []byte
-	ExpiresAt       *time.Time
-	OnExpiry        *string
-	FileKeySealed   []byte
-	DeletedAt       *time.Time
-	StopGraceMillis int32
-	SuspendInto     *string
-	ParentSandbox   *string
-	ParentSnapshot  *string
+	ID               string
+	Project          string
+	Template         string
+	Desired          string
+	Revision         int64
+	Execution        string
+	Vcpus            int32
+	MemoryBytes      int64
+	DiskBytes        int64
+	Metadata         []byte
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	EnvSealed        []byte
+	ExpiresAt        *time.Time
+	OnExpiry         *string
+	FileKeySealed    []byte
+	DeletedAt        *time.Time
+	StopGraceMillis  int32
+	SuspendInto      *string
+	ParentSandbox    *string
+	ParentSnapshot   *string
+	AutoWake         bool
+	IdleAfterSeconds *int32
+	IdleAction       *string
+	Rolling          []byte
+	ActiveAt         time.Time
 }
 
 type SandboxToken struct {

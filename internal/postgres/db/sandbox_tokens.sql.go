@@ -191,8 +191,8 @@ func (q *Queries) SandboxTokenByHash(ctx context.Context, tokenHash []byte) (San
 
 const sandboxTokenTarget = `-- name: SandboxTokenTarget :one
 SELECT (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked,
-    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
-    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
+    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution, (x.ended_at IS NOT NULL)::boolean AS session_ended,
+    s.id AS sandbox, s.project, s.auto_wake, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, e.snapshot, st.state, st.error_code, st.error_message
 FROM sandbox_tokens k
 JOIN sandboxes s ON s.id = k.sandbox
 JOIN executions e ON e.id = s.execution
@@ -219,7 +219,10 @@ type SandboxTokenTargetRow struct {
 	TtyCols          *int32
 	TimeoutSeconds   *int32
 	SessionExecution *string
+	SessionEnded     bool
 	Sandbox          string
+	Project          string
+	AutoWake         bool
 	Desired          string
 	Execution        string
 	Epoch            int64
@@ -227,6 +230,7 @@ type SandboxTokenTargetRow struct {
 	Node             string
 	PodUid           string
 	DiskOf           *string
+	Snapshot         *string
 	State            *string
 	ErrorCode        *string
 	ErrorMessage     *string
@@ -249,7 +253,10 @@ func (q *Queries) SandboxTokenTarget(ctx context.Context, arg SandboxTokenTarget
 		&i.TtyCols,
 		&i.TimeoutSeconds,
 		&i.SessionExecution,
+		&i.SessionEnded,
 		&i.Sandbox,
+		&i.Project,
+		&i.AutoWake,
 		&i.Desired,
 		&i.Execution,
 		&i.Epoch,
@@ -257,6 +264,7 @@ func (q *Queries) SandboxTokenTarget(ctx context.Context, arg SandboxTokenTarget
 		&i.Node,
 		&i.PodUid,
 		&i.DiskOf,
+		&i.Snapshot,
 		&i.State,
 		&i.ErrorCode,
 		&i.ErrorMessage,

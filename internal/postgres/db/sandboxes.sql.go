@@ -18,15 +18,17 @@ WITH r AS (
         unnest($11::text[]) AS metadata, unnest($12::bytea[]) AS env_sealed, unnest($13::text[]) AS expires_at,
         unnest($14::text[]) AS on_expiry, unnest($15::text[]) AS operation, unnest($16::text[]) AS request,
         unnest($17::text[]) AS traceparent, unnest($18::text[]) AS snapshot, unnest($19::text[]) AS parent,
-        unnest($20::text[]) AS part_of
+        unnest($20::text[]) AS part_of, unnest($21::boolean[]) AS auto_wake, unnest($22::integer[]) AS idle_after_seconds,
+        unnest($23::text[]) AS idle_action, unnest($24::text[]) AS rolling
 ), s AS (
     INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry,
-        parent_sandbox, parent_snapshot)
+        parent_sandbox, parent_snapshot, auto_wake, idle_after_seconds, idle_action, rolling)
     SELECT r.id, $1, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
-        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, '') FROM r
+        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, ''), r.auto_wake,
+        nullif(r.idle_after_seconds, 0), nullif(r.idle_action, ''), nullif(r.rolling, '')::jsonb FROM r
 ), e AS (
     INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, snapshot)
-    SELECT r.execution, r.id, r.epoch, r.placement_kind, $21, r.pod_uid, nullif(r.snapshot, '') FROM r
+    SELECT r.execution, r.id, r.epoch, r.placement_kind, $25, r.pod_uid, nullif(r.snapshot, '') FROM r
 ), o AS (
     INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, part_of)
     SELECT r.operation, $1, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, ''), nullif(r.part_of, '') FROM r
@@ -35,27 +37,31 @@ INSERT INTO events (project, type, sandbox, operation, data) SELECT $1, 'sandbox
 `
 
 type CreateSandboxesParams struct {
-	Project        string
-	Ids            []string
-	Templates      []string
-	Executions     []string
-	Epochs         []int64
-	PlacementKinds []string
-	PodUids        []string
-	Vcpus          []int32
-	MemoryBytes    []int64
-	DiskBytes      []int64
-	Metadata       []string
-	EnvSealed      [][]byte
-	ExpiresAt      []string
-	OnExpiry       []string
-	Operations     []string
-	Requests       []string
-	Traceparents   []string
-	Snapshots      []string
-	Parents        []string
-	PartOf         []string
-	Node           string
+	Project          string
+	Ids              []string
+	Templates        []string
+	Executions       []string
+	Epochs           []int64
+	PlacementKinds   []string
+	PodUids          []string
+	Vcpus            []int32
+	MemoryBytes      []int64
+	DiskBytes        []int64
+	Metadata         []string
+	EnvSealed        [][]byte
+	ExpiresAt        []string
+	OnExpiry         []string
+	Operations       []string
+	Requests         []string
+	Traceparents     []string
+	Snapshots        []string
+	Parents          []string
+	PartOf           []string
+	AutoWakes        []bool
+	IdleAfterSeconds []int32
+	IdleActions      []string
+	Rolling          []string
+	Node             string
 }
 
 // What a new sandbox is, all of it: itself, its first execution, the operation, and that it happened. They're of one project and one node. What is
@@ -82,13 +88,17 @@ func (q *Queries) CreateSandboxes(ctx context.Context, arg CreateSandboxesParams
 		arg.Snapshots,
 		arg.Parents,
 		arg.PartOf,
+		arg.AutoWakes,
+		arg.IdleAfterSeconds,
+		arg.IdleActions,
+		arg.Rolling,
 		arg.Node,
 	)
 	return err
 }
 
 const desire = `-- name: Desire :exec
-UPDATE sandboxes SET desired = coalesce($1::text, desired), execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
+UPDATE sandboxes SET desired = coalesce($1::text, desired), execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(), active_at = now(),
     stop_grace_millis = coalesce($3::integer, stop_grace_millis),
     suspend_into = coalesce($4::text, suspend_into),
     expires_at = CASE WHEN $5::boolean THEN NULL ELSE expires_at END,
@@ -122,7 +132,7 @@ const expiringSandboxes = `-- name: ExpiringSandboxes :many
 SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::text AS on_expiry
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > ($1::timestamptz, $2::text)
-    AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry = 'stop' AND s.desired = 'running' AND st.state = 'running')
+    AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry IN ('stop', 'suspend') AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
 ORDER BY s.expires_at, s.id LIMIT $3
 `
 
@@ -218,6 +228,54 @@ func (q *Queries) ForgetFileKey(ctx context.Context, arg ForgetFileKeyParams) (i
 	return result.RowsAffected(), nil
 }
 
+const idleSandboxes = `-- name: IdleSandboxes :many
+SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action
+FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
+WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at + make_interval(secs => s.idle_after_seconds) <= $1::timestamptz
+    AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
+ORDER BY s.active_at, s.id LIMIT $2
+`
+
+type IdleSandboxesParams struct {
+	Now     time.Time
+	MaxRows int32
+}
+
+type IdleSandboxesRow struct {
+	ID               string
+	Project          string
+	ActiveAt         time.Time
+	IdleAfterSeconds int32
+	IdleAction       string
+}
+
+// Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first.
+func (q *Queries) IdleSandboxes(ctx context.Context, arg IdleSandboxesParams) ([]IdleSandboxesRow, error) {
+	rows, err := q.db.Query(ctx, idleSandboxes, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []IdleSandboxesRow
+	for rows.Next() {
+		var i IdleSandboxesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.ActiveAt,
+			&i.IdleAfterSeconds,
+			&i.IdleAction,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertExecution = `-- name: InsertExecution :exec
 INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
@@ -311,7 +369,8 @@ const sandbox = `-- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
-    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -328,42 +387,47 @@ type SandboxParams struct {
 }
 
 type SandboxRow struct {
-	ID             string
-	Project        string
-	Template       string
-	TemplateName   string
-	Desired        string
-	Revision       int64
-	Vcpus          int32
-	MemoryBytes    int64
-	DiskBytes      int64
-	Metadata       []byte
-	ExpiresAt      *time.Time
-	OnExpiry       *string
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	DeletedAt      *time.Time
-	Execution      string
-	Epoch          int64
-	PlacementKind  string
-	Node           string
-	PodUid         string
-	State          *string
-	ErrorCode      *string
-	ErrorMessage   *string
-	Since          *time.Time
-	ObservedAt     *time.Time
-	DiskOf         *string
-	DiskState      *string
-	Snapshot       *string
-	Cold           bool
-	Replaces       *string
-	HeldBy         *string
-	SuspendInto    *string
-	ParentSandbox  *string
-	ParentSnapshot *string
-	Recovery       string
-	RecoveryAt     *time.Time
+	ID               string
+	Project          string
+	Template         string
+	TemplateName     string
+	Desired          string
+	Revision         int64
+	Vcpus            int32
+	MemoryBytes      int64
+	DiskBytes        int64
+	Metadata         []byte
+	ExpiresAt        *time.Time
+	OnExpiry         *string
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	DeletedAt        *time.Time
+	Execution        string
+	Epoch            int64
+	PlacementKind    string
+	Node             string
+	PodUid           string
+	State            *string
+	ErrorCode        *string
+	ErrorMessage     *string
+	Since            *time.Time
+	ObservedAt       *time.Time
+	DiskOf           *string
+	DiskState        *string
+	Snapshot         *string
+	Cold             bool
+	Replaces         *string
+	HeldBy           *string
+	SuspendInto      *string
+	ParentSandbox    *string
+	ParentSnapshot   *string
+	Recovery         string
+	RecoveryAt       *time.Time
+	AutoWake         bool
+	IdleAfterSeconds *int32
+	IdleAction       *string
+	Rolling          []byte
+	ActiveAt         time.Time
 }
 
 func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, error) {
@@ -406,6 +470,11 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.ParentSnapshot,
 		&i.Recovery,
 		&i.RecoveryAt,
+		&i.AutoWake,
+		&i.IdleAfterSeconds,
+		&i.IdleAction,
+		&i.Rolling,
+		&i.ActiveAt,
 	)
 	return i, err
 }
@@ -430,7 +499,8 @@ const sandboxes = `-- name: Sandboxes :many
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
-    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -463,42 +533,47 @@ type SandboxesParams struct {
 }
 
 type SandboxesRow struct {
-	ID             string
-	Project        string
-	Template       string
-	TemplateName   string
-	Desired        string
-	Revision       int64
-	Vcpus          int32
-	MemoryBytes    int64
-	DiskBytes      int64
-	Metadata       []byte
-	ExpiresAt      *time.Time
-	OnExpiry       *string
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
-	DeletedAt      *time.Time
-	Execution      string
-	Epoch          int64
-	PlacementKind  string
-	Node           string
-	PodUid         string
-	State          *string
-	ErrorCode      *string
-	ErrorMessage   *string
-	Since          *time.Time
-	ObservedAt     *time.Time
-	DiskOf         *string
-	DiskState      *string
-	Snapshot       *string
-	Cold           bool
-	Replaces       *string
-	HeldBy         *string
-	SuspendInto    *string
-	ParentSandbox  *string
-	ParentSnapshot *string
-	Recovery       string
-	RecoveryAt     *time.Time
+	ID               string
+	Project          string
+	Template         string
+	TemplateName     string
+	Desired          string
+	Revision         int64
+	Vcpus            int32
+	MemoryBytes      int64
+	DiskBytes        int64
+	Metadata         []byte
+	ExpiresAt        *time.Time
+	OnExpiry         *string
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	DeletedAt        *time.Time
+	Execution        string
+	Epoch            int64
+	PlacementKind    string
+	Node             string
+	PodUid           string
+	State            *string
+	ErrorCode        *string
+	ErrorMessage     *string
+	Since            *time.Time
+	ObservedAt       *time.Time
+	DiskOf           *string
+	DiskState        *string
+	Snapshot         *string
+	Cold             bool
+	Replaces         *string
+	HeldBy           *string
+	SuspendInto      *string
+	ParentSandbox    *string
+	ParentSnapshot   *string
+	Recovery         string
+	RecoveryAt       *time.Time
+	AutoWake         bool
+	IdleAfterSeconds *int32
+	IdleAction       *string
+	Rolling          []byte
+	ActiveAt         time.Time
 }
 
 // Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
@@ -560,6 +635,11 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.ParentSnapshot,
 			&i.Recovery,
 			&i.RecoveryAt,
+			&i.AutoWake,
+			&i.IdleAfterSeconds,
+			&i.IdleAction,
+			&i.Rolling,
+			&i.ActiveAt,
 		); err != nil {
 			return nil, err
 		}
@@ -571,19 +651,42 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 	return items, nil
 }
 
+const touchSandboxes = `-- name: TouchSandboxes :exec
+UPDATE sandboxes s SET active_at = r.at
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::timestamptz[]) AS at) r
+JOIN (SELECT x.id FROM sandboxes x WHERE x.id = ANY($1::text[]) FOR NO KEY UPDATE SKIP LOCKED) free ON free.id = r.id -- who holds one does something with it
+WHERE s.id = r.id AND s.active_at < r.at - interval '30 seconds' AND s.deleted_at IS NULL
+`
+
+type TouchSandboxesParams struct {
+	Ids []string
+	At  []time.Time
+}
+
+// Something was done with them. What is known within half a minute isn't written again.
+func (q *Queries) TouchSandboxes(ctx context.Context, arg TouchSandboxesParams) error {
+	_, err := q.db.Exec(ctx, touchSandboxes, arg.Ids, arg.At)
+	return err
+}
+
 const updateSandbox = `-- name: UpdateSandbox :exec
 UPDATE sandboxes SET metadata = $1, env_sealed = CASE WHEN $2::boolean THEN $3 ELSE env_sealed END,
-    expires_at = $4, on_expiry = $5, updated_at = now()
-WHERE id = $6
+    expires_at = $4, on_expiry = $5, auto_wake = $6, idle_after_seconds = $7, idle_action = $8,
+    rolling = $9, updated_at = now(), active_at = now()
+WHERE id = $10
 `
 
 type UpdateSandboxParams struct {
-	Metadata  []byte
-	SetEnv    bool
-	EnvSealed []byte
-	ExpiresAt *time.Time
-	OnExpiry  *string
-	ID        string
+	Metadata         []byte
+	SetEnv           bool
+	EnvSealed        []byte
+	ExpiresAt        *time.Time
+	OnExpiry         *string
+	AutoWake         bool
+	IdleAfterSeconds *int32
+	IdleAction       *string
+	Rolling          []byte
+	ID               string
 }
 
 func (q *Queries) UpdateSandbox(ctx context.Context, arg UpdateSandboxParams) error {
@@ -593,6 +696,10 @@ func (q *Queries) UpdateSandbox(ctx context.Context, arg UpdateSandboxParams) er
 		arg.EnvSealed,
 		arg.ExpiresAt,
 		arg.OnExpiry,
+		arg.AutoWake,
+		arg.IdleAfterSeconds,
+		arg.IdleAction,
+		arg.Rolling,
 		arg.ID,
 	)
 	return err

@@ -29,8 +29,8 @@ func (q *Queries) Attachment(ctx context.Context, tokenHash []byte) (AttachmentR
 const attachmentTarget = `-- name: AttachmentTarget :one
 SELECT a.token_hash, a.expires_at, (a.expires_at <= now() OR coalesce(k.expires_at <= now(), false))::boolean AS expired,
     (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL)::boolean AS revoked,
-    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
-    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
+    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution, (x.ended_at IS NOT NULL)::boolean AS session_ended,
+    s.id AS sandbox, s.project, s.auto_wake, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, e.snapshot, st.state, st.error_code, st.error_message
 FROM attachments a
 LEFT JOIN sandbox_tokens k ON k.id = a.issued_by
 JOIN sessions x ON x.id = a.session
@@ -55,7 +55,10 @@ type AttachmentTargetRow struct {
 	TtyCols          int32
 	TimeoutSeconds   int32
 	SessionExecution *string
+	SessionEnded     bool
 	Sandbox          string
+	Project          string
+	AutoWake         bool
 	Desired          string
 	Execution        string
 	Epoch            int64
@@ -63,6 +66,7 @@ type AttachmentTargetRow struct {
 	Node             string
 	PodUid           string
 	DiskOf           *string
+	Snapshot         *string
 	State            *string
 	ErrorCode        *string
 	ErrorMessage     *string
@@ -88,7 +92,10 @@ func (q *Queries) AttachmentTarget(ctx context.Context, tokenHash []byte) (Attac
 		&i.TtyCols,
 		&i.TimeoutSeconds,
 		&i.SessionExecution,
+		&i.SessionEnded,
 		&i.Sandbox,
+		&i.Project,
+		&i.AutoWake,
 		&i.Desired,
 		&i.Execution,
 		&i.Epoch,
@@ -96,6 +103,7 @@ func (q *Queries) AttachmentTarget(ctx context.Context, tokenHash []byte) (Attac
 		&i.Node,
 		&i.PodUid,
 		&i.DiskOf,
+		&i.Snapshot,
 		&i.State,
 		&i.ErrorCode,
 		&i.ErrorMessage,

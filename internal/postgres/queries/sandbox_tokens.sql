@@ -36,8 +36,8 @@ WHERE a.token_hash = ANY(@hashes::bytea[]) AND (a.revoked_at IS NOT NULL OR k.re
 -- name: SandboxTokenTarget :one
 -- What a sandbox token opens, and one session of the sandbox if there is one of that id; see AttachmentTarget.
 SELECT (k.expires_at <= now())::boolean AS expired, (k.revoked_at IS NOT NULL)::boolean AS revoked,
-    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
-    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
+    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution, (x.ended_at IS NOT NULL)::boolean AS session_ended,
+    s.id AS sandbox, s.project, s.auto_wake, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, e.snapshot, st.state, st.error_code, st.error_message
 FROM sandbox_tokens k
 JOIN sandboxes s ON s.id = k.sandbox
 JOIN executions e ON e.id = s.execution

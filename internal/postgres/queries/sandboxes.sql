@@ -8,12 +8,14 @@ WITH r AS (
         unnest(@metadata::text[]) AS metadata, unnest(@env_sealed::bytea[]) AS env_sealed, unnest(@expires_at::text[]) AS expires_at,
         unnest(@on_expiry::text[]) AS on_expiry, unnest(@operations::text[]) AS operation, unnest(@requests::text[]) AS request,
         unnest(@traceparents::text[]) AS traceparent, unnest(@snapshots::text[]) AS snapshot, unnest(@parents::text[]) AS parent,
-        unnest(@part_of::text[]) AS part_of
+        unnest(@part_of::text[]) AS part_of, unnest(@auto_wakes::boolean[]) AS auto_wake, unnest(@idle_after_seconds::integer[]) AS idle_after_seconds,
+        unnest(@idle_actions::text[]) AS idle_action, unnest(@rolling::text[]) AS rolling
 ), s AS (
     INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry,
-        parent_sandbox, parent_snapshot)
+        parent_sandbox, parent_snapshot, auto_wake, idle_after_seconds, idle_action, rolling)
     SELECT r.id, @project, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
-        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, '') FROM r
+        nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, ''), r.auto_wake,
+        nullif(r.idle_after_seconds, 0), nullif(r.idle_action, ''), nullif(r.rolling, '')::jsonb FROM r
 ), e AS (
     INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, snapshot)
     SELECT r.execution, r.id, r.epoch, r.placement_kind, @node, r.pod_uid, nullif(r.snapshot, '') FROM r
@@ -31,7 +33,8 @@ VALUES (@id, @sandbox, @epoch, @placement_kind, @node, @pod_uid, @disk_of, @snap
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
-    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -48,7 +51,8 @@ WHERE s.project = @project AND s.id = @id;
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
-    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -77,7 +81,7 @@ SELECT coalesce(max(epoch), 0)::bigint FROM executions WHERE sandbox = @sandbox;
 
 -- name: Desire :exec
 -- A new execution, if there is one, becomes the current one.
-UPDATE sandboxes SET desired = coalesce(sqlc.narg('desired')::text, desired), execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(),
+UPDATE sandboxes SET desired = coalesce(sqlc.narg('desired')::text, desired), execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(), active_at = now(),
     stop_grace_millis = coalesce(sqlc.narg('stop_grace_millis')::integer, stop_grace_millis),
     suspend_into = coalesce(sqlc.narg('suspend_into')::text, suspend_into),
     expires_at = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE expires_at END,
@@ -93,7 +97,8 @@ WHERE s.id = r.id AND s.desired <> 'deleted';
 
 -- name: UpdateSandbox :exec
 UPDATE sandboxes SET metadata = @metadata, env_sealed = CASE WHEN @set_env::boolean THEN sqlc.narg('env_sealed') ELSE env_sealed END,
-    expires_at = @expires_at, on_expiry = @on_expiry, updated_at = now()
+    expires_at = @expires_at, on_expiry = @on_expiry, auto_wake = @auto_wake, idle_after_seconds = @idle_after_seconds, idle_action = @idle_action,
+    rolling = @rolling, updated_at = now(), active_at = now()
 WHERE id = @id;
 
 -- name: SandboxEnv :one
@@ -104,8 +109,23 @@ SELECT env_sealed FROM sandboxes WHERE project = @project AND id = @id;
 SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::text AS on_expiry
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > (@after_at::timestamptz, @after_id::text)
-    AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry = 'stop' AND s.desired = 'running' AND st.state = 'running')
+    AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry IN ('stop', 'suspend') AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
 ORDER BY s.expires_at, s.id LIMIT @max_rows;
+
+-- name: IdleSandboxes :many
+-- Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first.
+SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action
+FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
+WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at + make_interval(secs => s.idle_after_seconds) <= @now::timestamptz
+    AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
+ORDER BY s.active_at, s.id LIMIT @max_rows;
+
+-- name: TouchSandboxes :exec
+-- Something was done with them. What is known within half a minute isn't written again.
+UPDATE sandboxes s SET active_at = r.at
+FROM (SELECT unnest(@ids::text[]) AS id, unnest(@at::timestamptz[]) AS at) r
+JOIN (SELECT x.id FROM sandboxes x WHERE x.id = ANY(@ids::text[]) FOR NO KEY UPDATE SKIP LOCKED) free ON free.id = r.id -- who holds one does something with it
+WHERE s.id = r.id AND s.active_at < r.at - interval '30 seconds' AND s.deleted_at IS NULL;
 
 -- name: FileKey :one
 SELECT file_key_sealed FROM sandboxes WHERE id = @id;

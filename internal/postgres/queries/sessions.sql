@@ -52,8 +52,8 @@ SELECT session, expires_at FROM attachments WHERE token_hash = @token_hash;
 -- A token that was issued to the holder of a sandbox token is good for no longer than that.
 SELECT a.token_hash, a.expires_at, (a.expires_at <= now() OR coalesce(k.expires_at <= now(), false))::boolean AS expired,
     (a.revoked_at IS NOT NULL OR k.revoked_at IS NOT NULL)::boolean AS revoked,
-    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution,
-    s.id AS sandbox, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, st.state, st.error_code, st.error_message
+    x.id AS session, x.argv, x.cwd, x.run_as, x.secret_sealed, x.open_stdin, x.tty_rows, x.tty_cols, x.timeout_seconds, x.execution AS session_execution, (x.ended_at IS NOT NULL)::boolean AS session_ended,
+    s.id AS sandbox, s.project, s.auto_wake, s.desired, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid, e.disk_of, e.snapshot, st.state, st.error_code, st.error_message
 FROM attachments a
 LEFT JOIN sandbox_tokens k ON k.id = a.issued_by
 JOIN sessions x ON x.id = a.session

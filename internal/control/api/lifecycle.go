@@ -1,0 +1,57 @@
+package api
+
+import (
+	"time"
+
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/sandboxes"
+)
+
+func readLifecycle(l *gen.Lifecycle) *sandboxes.Lifecycle {
+	if l == nil {
+		return nil
+	}
+	out := &sandboxes.Lifecycle{AutoWake: l.AutoWake}
+	if i := l.Idle; i != nil {
+		out.Idle = &sandboxes.Idle{Action: string(i.Action), AfterSeconds: i.AfterSeconds}
+	}
+	if r := l.Rolling; r != nil {
+		out.Rolling = &sandboxes.Rolling{DiskEverySeconds: r.DiskEverySeconds, FullEverySeconds: r.FullEverySeconds, BudgetMiB: r.BudgetMb}
+		if r.Keep != nil {
+			for _, t := range *r.Keep {
+				out.Rolling.Keep = append(out.Rolling.Keep, sandboxes.Tier(t))
+			}
+		}
+	}
+	return out
+}
+
+func renderLifecycle(l record.Lifecycle) *gen.Lifecycle {
+	out := &gen.Lifecycle{AutoWake: &l.AutoWake, Idle: &gen.Idle{Action: gen.IdleActionNone}}
+	if l.Idle != nil {
+		out.Idle = &gen.Idle{Action: gen.IdleAction(l.Idle.Action), AfterSeconds: wholeSeconds(l.Idle.After)}
+	}
+	if r := l.Rolling; r != nil {
+		out.Rolling = &gen.Rolling{DiskEverySeconds: wholeSeconds(r.DiskEvery), FullEverySeconds: wholeSeconds(r.FullEvery)}
+		var keep []gen.Tier
+		for _, t := range r.Keep {
+			keep = append(keep, gen.Tier{EverySeconds: int(t.Every / time.Second), ForSeconds: int(t.For / time.Second)})
+		}
+		out.Rolling.Keep = &keep
+		if r.BudgetBytes > 0 {
+			budget := int64(r.BudgetBytes / record.MiB)
+			out.Rolling.BudgetMb = &budget
+		}
+	}
+	return out
+}
+
+// wholeSeconds is a time that may be none.
+func wholeSeconds(d time.Duration) *int {
+	if d == 0 {
+		return nil
+	}
+	n := int(d / time.Second)
+	return &n
+}

@@ -1,0 +1,165 @@
+package api_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	space "github.com/space-platform/space"
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/nodesync"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+func TestLifecycle(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	if l := box.Lifecycle; l == nil || !*l.AutoWake || l.Idle.Action != gen.IdleActionSuspend || *l.Idle.AfterSeconds != 21600 || l.Rolling != nil || box.ActiveAt == nil {
+		t.Errorf("by default: %+v", box.Lifecycle)
+	}
+	update := func(body string) gen.Lifecycle {
+		t.Helper()
+		return *decode[gen.Sandbox](t, r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, body).want(t, 200)).Lifecycle
+	}
+	if l := update(`{"lifecycle":{"auto_wake":false,"idle":{"action":"delete","after_seconds":60}}}`); *l.AutoWake || l.Idle.Action != "delete" || *l.Idle.AfterSeconds != 60 {
+		t.Errorf("%+v", l)
+	}
+	l := update(`{"lifecycle":{"rolling":{"full_every_seconds":600,"budget_mb":100}}}`)
+	want := []gen.Tier{{EverySeconds: 0, ForSeconds: 3600}, {EverySeconds: 3600, ForSeconds: 86400}, {EverySeconds: 86400, ForSeconds: 604800}}
+	if *l.AutoWake || l.Rolling == nil || *l.Rolling.FullEverySeconds != 600 || *l.Rolling.BudgetMb != 100 || l.Rolling.DiskEverySeconds != nil || cmp.Diff(want, *l.Rolling.Keep) != "" {
+		t.Errorf("%+v", l.Rolling)
+	}
+	if l := update(`{"lifecycle":{"rolling":{},"idle":{"action":"none"}}}`); l.Rolling != nil || l.Idle.Action != "none" || l.Idle.AfterSeconds != nil {
+		t.Errorf("%+v", l)
+	}
+	for _, body := range []string{
+		`{"idle":{"action":"stop"}}`, `{"idle":{"action":"suspend","after_seconds":59}}`, `{"idle":{"action":"none","after_seconds":60}}`,
+		`{"rolling":{"disk_every_seconds":1}}`, `{"rolling":{"budget_mb":5}}`, `{"rolling":{"full_every_seconds":60,"budget_mb":0}}`,
+		`{"rolling":{"full_every_seconds":60,"keep":[{"every_seconds":-1,"for_seconds":60}]}}`,
+	} {
+		r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":`+body+`}`).code(t, space.CodeInvalid)
+	}
+}
+
+// TestAutoWake attaches to what is paused or suspended, in a sandbox that allows it and in one that doesn't.
+func TestAutoWake(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	session := r.session(t, box.Id)
+	if _, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil {
+		t.Fatal(err)
+	}
+	r.node.change(func() {
+		take := r.node.take
+		r.node.take = func(o nodesync.Order) record.SnapshotStatus {
+			r.node.sessions[o.Snapshot] = []string{session.Session.Id}
+			return take(o)
+		}
+	})
+	token := r.token(t, box.Id).Secret
+	for _, verb := range []string{"pause", "suspend"} {
+		r.verb(t, box.Id, verb)
+		if target, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil || target.Kept {
+			t.Errorf("attach after %s: %+v, %v", verb, target, err)
+		}
+		r.state(t, box.Id, gen.SandboxStateRunning)
+		r.verb(t, box.Id, verb)
+		if _, err := r.access.ResolveToken(t.Context(), token, box.Id); err != nil {
+			t.Errorf("a file after %s: %v", verb, err)
+		}
+		r.verb(t, box.Id, verb)
+		fresh := r.session(t, box.Id)
+		if target, err := r.sessions.Resolve(t.Context(), fresh.Attachment.Token, fresh.Session.Id); err != nil || target.Session.Execution == "" {
+			t.Errorf("a new session after %s: %+v, %v", verb, target, err)
+		}
+	}
+	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"auto_wake":false}}`).want(t, 200)
+	r.verb(t, box.Id, "suspend")
+	if target, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil || !target.Kept {
+		t.Errorf("of what is kept: %+v, %v", target, err)
+	}
+	_, err := r.access.ResolveToken(t.Context(), token, box.Id)
+	wantCode(t, err, space.CodeConflict)
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions", `{"shell":"true"}`).code(t, space.CodeConflict)
+	r.state(t, box.Id, gen.SandboxStateSuspended)
+}
+
+// TestIdleness moves the clock of what was last done with sandboxes.
+func TestIdleness(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	find := func(after time.Duration) []record.Idling {
+		t.Helper()
+		rows, err := r.store.Idling(t.Context(), time.Now().Add(after), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	if rows := find(6*time.Hour - time.Minute); len(rows) != 0 {
+		t.Errorf("idle too early: %+v", rows)
+	}
+	rows := find(6 * time.Hour)
+	if len(rows) != 1 || rows[0].ID != box.Id || rows[0].Idle != (record.Idle{After: 6 * time.Hour, Action: record.IdleSuspend}) {
+		t.Fatalf("%+v", rows)
+	}
+	if done, err := r.boxes.EndIdle(t.Context(), rows[0]); done || err != nil {
+		t.Errorf("ended before its time: %v", err)
+	}
+	r.sql(t, "UPDATE sandboxes SET active_at = now() - interval '7 hours' WHERE id = $1", box.Id)
+	rows = find(0)
+	// Somebody attaches at the last moment.
+	session := r.session(t, box.Id)
+	if err := r.seen.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.boxes.EndIdle(t.Context(), rows[0]); done || err != nil || len(find(0)) != 0 {
+		t.Errorf("ended while it was used: %v", err)
+	}
+	r.sql(t, "UPDATE sandboxes SET active_at = now() - interval '7 hours' WHERE id = $1", box.Id)
+	if done, err := r.boxes.EndIdle(t.Context(), find(0)[0]); !done || err != nil {
+		t.Errorf("not ended: %v", err)
+	}
+	r.state(t, box.Id, gen.SandboxStateSuspended)
+	if rows := find(1000 * time.Hour); len(rows) != 0 {
+		t.Errorf("a suspended one is suspended again: %+v", rows)
+	}
+	if _, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil {
+		t.Errorf("it isn't woken: %v", err)
+	}
+	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"idle":{"action":"delete","after_seconds":60}}}`).want(t, 200)
+	r.verb(t, box.Id, "suspend")
+	r.sql(t, "UPDATE sandboxes SET active_at = now() - interval '7 hours' WHERE id = $1", box.Id)
+	if done, err := r.boxes.EndIdle(t.Context(), find(0)[0]); !done || err != nil {
+		t.Errorf("not deleted: %v", err)
+	}
+	r.state(t, box.Id, gen.SandboxStateDeleted)
+}
+
+// TestALifetimeThatEndsInASnapshot suspends at the deadline.
+func TestALifetimeThatEndsInASnapshot(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	for _, pauses := range []bool{false, true} {
+		box := *operation(t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini","lifetime":{"seconds":3600,"on_expiry":"suspend"}}`), 201, "succeeded").Sandbox
+		if pauses {
+			r.verb(t, box.Id, "pause")
+		}
+		r.sql(t, "UPDATE sandboxes SET expires_at = now() WHERE id = $1", box.Id)
+		rows, err := r.store.Expiring(t.Context(), record.Expiring{}, 10)
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%+v, %v", rows, err)
+		}
+		if done, err := r.boxes.Expire(t.Context(), rows[0]); !done || err != nil {
+			t.Fatal(err)
+		}
+		if s := r.state(t, box.Id, gen.SandboxStateSuspended); s.Lifetime != nil || s.RecoveryPoint == nil {
+			t.Errorf("%+v", s)
+		}
+		if types := r.eventTypes(t, box.Id); !slices.Contains(types, "sandbox.suspended") {
+			t.Errorf("%v", types)
+		}
+	}
+}

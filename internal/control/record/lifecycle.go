@@ -1,0 +1,47 @@
+package record
+
+import "time"
+
+// Lifecycle is what a sandbox does by itself.
+type Lifecycle struct {
+	AutoWake bool     // a call that needs it to run wakes it
+	Idle     *Idle    // nil: idleness has no end
+	Rolling  *Rolling // nil: it takes no snapshots of itself
+}
+
+// IdleAction is what happens to a sandbox with which nothing was done for long.
+type IdleAction string
+
+// What can happen.
+const (
+	IdleSuspend IdleAction = "suspend"
+	IdleDelete  IdleAction = "delete"
+)
+
+// Idle is how idleness ends.
+type Idle struct {
+	After  time.Duration
+	Action IdleAction
+}
+
+// Rolling is how a sandbox takes snapshots of itself while it runs. It's kept as JSON.
+type Rolling struct {
+	DiskEvery   time.Duration `json:"disk_every,omitempty"` // 0: none
+	FullEvery   time.Duration `json:"full_every,omitempty"` // 0: none
+	Keep        []Tier        `json:"keep"`
+	BudgetBytes uint64        `json:"budget_bytes,omitempty"` // 0: unlimited; the newest one stays however large it is
+}
+
+// Tier keeps of the snapshots of the last time one for each interval, the newest of it; all if that is 0.
+type Tier struct {
+	Every time.Duration `json:"every"`
+	For   time.Duration `json:"for"`
+}
+
+// Idling is a sandbox with which nothing was done for as long as it says.
+type Idling struct {
+	ID       string
+	Project  string
+	ActiveAt time.Time
+	Idle     Idle
+}
