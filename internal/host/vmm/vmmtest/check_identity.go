@@ -18,8 +18,8 @@ func Identity(t *testing.T, f Fixture, clones int) {
 	identity(t, s, clones)
 }
 
-// checkIdentity has processes read their machine's random numbers, clock and boot id without a pause, while the machine is saved, loaded many times
-// and goes on. After the moment in which they were frozen nobody reads what another one has read, or what was before.
+// checkIdentity has processes read their machine's random numbers, clock and boot id without a pause, while the machine is paused, saved, loaded many
+// times and goes on. After the moment in which they were frozen nobody reads what another one has read, or what was before.
 func checkIdentity(t *testing.T, s *suite) { identity(t, s, 2) }
 
 // watchers are the processes that read: one that has left its session, and those that have left their cgroup.
@@ -37,16 +37,22 @@ func identity(t *testing.T, s *suite, clones int) {
 	g := s.load(t, s.base)
 	g.watch(watchers)
 	source := g.names()
-	g.quiesce()
-	frozen := g.logs()
-	snap := g.save(s.place(t))
-	if err := g.Resume(s.within(t)); err != nil {
-		t.Fatal(err)
-	}
 	seen := newSightings(t)
-	seen.take(g, g.greet(false), frozen)
-	if n := g.names(); n != source {
-		t.Errorf("after it was saved the source is %+v, before %+v", n, source)
+	var snap snapshot
+	var frozen map[string]int64
+	for what, still := range map[string]func(){"paused": g.pause, "saved": func() { snap = g.save(s.place(t)) }} {
+		g.quiesce()
+		lengths := g.logs()
+		if still(); what == "saved" {
+			frozen = lengths
+		}
+		if err := g.Resume(s.within(t)); err != nil {
+			t.Fatal(err)
+		}
+		seen.take(g, g.greet(false), lengths)
+		if n := g.names(); n != source {
+			t.Errorf("after it was %s the source is %+v, before %+v", what, n, source)
+		}
 	}
 	g.Kill(s.within(t)) // the processor is for the others
 	var all sync.WaitGroup
@@ -174,24 +180,4 @@ func awaitLines(since map[string]int64) (command string) {
 		command += fmt.Sprintf("while [ $(tail -c +%d /run/log.%s | wc -l) -le %d ]; do usleep 10000; done; ", at+1, name, linesEach)
 	}
 	return command
-}
-
-// checkPausedTime pauses a machine whose processes read the time: what they read when it goes on is after that.
-func checkPausedTime(t *testing.T, s *suite) {
-	g := s.load(t, s.base)
-	g.watch(watchers)
-	before := g.names()
-	g.quiesce()
-	frozen := g.logs()
-	g.hangUp()
-	if err := g.Pause(s.within(t)); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Resume(s.within(t)); err != nil {
-		t.Fatal(err)
-	}
-	newSightings(t).take(g, g.greet(false), frozen)
-	if n := g.names(); n != before {
-		t.Errorf("after a pause it's %+v, before %+v", n, before)
-	}
 }

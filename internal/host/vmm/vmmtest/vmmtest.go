@@ -87,7 +87,6 @@ var checks = []check{
 	{name: "clones draw different random numbers", run: checkEntropy},
 	{name: "the clock is right after a load", run: checkClock},
 	{name: "no process sees another machine's identity", run: checkIdentity, virtual: true},
-	{name: "no process sees the time before a pause", run: checkPausedTime, virtual: true},
 	{name: "a machine has what is more than its template", run: checkLarger, virtual: true},
 	{name: "the guest's kernel does files and terminals", run: checkGuestsKernel, virtual: true},
 	{name: "a tuned kernel has what containers and tools need", run: checkTuned, virtual: true, tuned: true},
