@@ -80,6 +80,7 @@ func serveInside() fake.Serve {
 			Figures:  figures.Here,
 			Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 			WriteOut: func() {},
+			Freeze:   func() error { return nil },
 			Quiesce:  func() error { return nil },
 		}
 		err := s.Serve(ctx, serial.NewSocket(l))

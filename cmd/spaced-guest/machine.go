@@ -26,7 +26,7 @@ func runMachine() error {
 	go reaper.Run() // until the machine ends
 	s := guest.Server{
 		Sessions: process.NewTable(reaper, process.Attributes{First: true, Cgroup: booted.Sessions}), Files: files.NewService(account.System), Figures: figures.Here,
-		Hooks: m.Hooks(), WriteOut: m.WriteOut, Quiesce: m.Quiesce,
+		Hooks: m.Hooks(), WriteOut: m.WriteOut, Freeze: m.Freeze, Quiesce: m.Quiesce,
 	}
 	return s.Serve(context.Background(), booted.Port)
 }

@@ -51,6 +51,7 @@ func (c serveConfig) serve() error {
 		Figures:  figures.Here,
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 		WriteOut: syscall.Sync,
+		Freeze:   func() error { return nil },
 		Quiesce:  func() error { syscall.Sync(); return nil },
 	}
 	err = s.Serve(ctx, port)

@@ -25,6 +25,7 @@ type Server struct {
 	Figures  figures.Machine
 	Hooks    link.Hooks   // what a handshake does to this machine
 	WriteOut func()       // the half of a Quiesce that stops nothing
+	Freeze   func() error // the half that writes out nothing
 	Quiesce  func() error // see the call
 }
 
@@ -99,9 +100,7 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 	case *guestv1.Call_OpenSession:
 		return s.openSession(ctx, stream, c.OpenSession)
 	case *guestv1.Call_Quiesce:
-		if c.Quiesce.GetWriteOutOnly() {
-			s.WriteOut()
-		} else if err := s.Quiesce(); err != nil {
+		if err := s.quiesce(c.Quiesce); err != nil {
 			return err
 		}
 		return reply(ctx, stream, &guestv1.Quiesced{})
@@ -126,6 +125,17 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 		return reply(ctx, stream, usage)
 	}
 	return errUnknownCall
+}
+
+func (s *Server) quiesce(q *guestv1.Quiesce) error {
+	switch {
+	case q.GetWriteOutOnly():
+		s.WriteOut()
+		return nil
+	case q.GetFreezeOnly():
+		return s.Freeze()
+	}
+	return s.Quiesce()
 }
 
 // reply sends the only answer of a call and ends it.

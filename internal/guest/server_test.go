@@ -52,7 +52,7 @@ type guestd struct {
 	socket string
 	table  *process.Table
 
-	wroteOut, quiesced atomic.Int64 // calls
+	wroteOut, frozen, quiesced atomic.Int64 // calls
 }
 
 func startGuest(t *testing.T) *guestd {
@@ -69,6 +69,7 @@ func startGuest(t *testing.T) *guestd {
 		Figures:  figures.Here,
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 		WriteOut: func() { d.wroteOut.Add(1) },
+		Freeze:   func() error { d.frozen.Add(1); return nil },
 		Quiesce:  func() error { d.quiesced.Add(1); return nil },
 	}
 	ended := make(chan struct{})

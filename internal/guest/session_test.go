@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -436,14 +437,20 @@ func TestForget(t *testing.T) {
 func TestQuiesceAndNonsense(t *testing.T) {
 	d := startGuest(t)
 	l := d.attach()
-	for i, only := range []bool{true, false} {
-		s := d.call(l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{WriteOutOnly: only}}})
+	for name, c := range map[string]struct {
+		call *guestv1.Quiesce
+		done *atomic.Int64
+	}{
+		"write out": {&guestv1.Quiesce{WriteOutOnly: true}, &d.wroteOut}, "freeze": {&guestv1.Quiesce{FreezeOnly: true}, &d.frozen}, "both": {&guestv1.Quiesce{}, &d.quiesced},
+	} {
+		before := d.wroteOut.Load() + d.frozen.Load() + d.quiesced.Load()
+		s := d.call(l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: c.call}})
 		if _, err := s.Recv(d.ctx); err != nil {
-			t.Errorf("quiesce: %v", err)
+			t.Errorf("%s: %v", name, err)
 		}
 		s.CloseSend()
-		if w, q := d.wroteOut.Load(), d.quiesced.Load(); w != 1 || q != int64(i) {
-			t.Errorf("after call %d it has written out %d times and come to rest %d times", i, w, q)
+		if after := d.wroteOut.Load() + d.frozen.Load() + d.quiesced.Load(); c.done.Load() != 1 || after != before+1 {
+			t.Errorf("%s: it was done %d times, and %d other things", name, c.done.Load(), after-before-1)
 		}
 	}
 	if _, err := d.call(l, &guestv1.Call{}).Recv(d.ctx); resetCode(err) != link.CodeRefused {

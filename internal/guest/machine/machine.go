@@ -113,14 +113,20 @@ func (m *Machine) WriteOut() {
 	runtime.GC()
 }
 
+// Freeze stops all processes until the next handshake.
+func (m *Machine) Freeze() error {
+	if m.freezer == nil {
+		return nil
+	}
+	return m.freezer.Freeze()
+}
+
 // Quiesce stops all processes until the next handshake and writes all dirty data to the disk: what follows is a pause or a snapshot. It does so while they
 // run first, and then with what they wrote meanwhile; only the disk is written to then, since a file system may be served by one of the processes.
 func (m *Machine) Quiesce() error {
 	unix.Sync()
-	if m.freezer != nil {
-		if err := m.freezer.Freeze(); err != nil {
-			return err
-		}
+	if err := m.Freeze(); err != nil {
+		return err
 	}
 	if err := unix.Syncfs(int(m.disk.Fd())); err != nil {
 		return fmt.Errorf("write out the disk: %w", err)

@@ -20,6 +20,16 @@ func WriteOut(ctx context.Context, l *link.Link) error {
 	return nil
 }
 
+// Freeze has all processes but the agent stand still until the next greeting. Nothing is written out: for a snapshot whose memory is kept with its disk, and a
+// pause. What was written out before (WriteOut) is on the disk, and of the rest the journal holds what a loss of power would leave.
+func Freeze(ctx context.Context, l *link.Link) error {
+	call := &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{FreezeOnly: true}}}
+	if err := Ask(ctx, l, call, new(guestv1.Quiesced)); err != nil {
+		return fmt.Errorf("freeze the guest's processes: %w", err)
+	}
+	return nil
+}
+
 // Quiesce lets a guest write all its dirty data to its disk. All processes but the agent stand still from then on, until the next greeting: it comes
 // before a snapshot, and before a pause, after which they would read the time before it.
 func Quiesce(ctx context.Context, l *link.Link) error {

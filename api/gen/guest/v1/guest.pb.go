@@ -663,6 +663,7 @@ func (x *Opened) GetPid() uint32 {
 type Quiesce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WriteOutOnly  bool                   `protobuf:"varint,1,opt,name=write_out_only,json=writeOutOnly,proto3" json:"write_out_only,omitempty"` // nothing stops: what takes long is done before the call that stops all
+	FreezeOnly    bool                   `protobuf:"varint,2,opt,name=freeze_only,json=freezeOnly,proto3" json:"freeze_only,omitempty"`         // nothing is written out: the memory is kept with the disk, and the processes wait
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -700,6 +701,13 @@ func (*Quiesce) Descriptor() ([]byte, []int) {
 func (x *Quiesce) GetWriteOutOnly() bool {
 	if x != nil {
 		return x.WriteOutOnly
+	}
+	return false
+}
+
+func (x *Quiesce) GetFreezeOnly() bool {
+	if x != nil {
+		return x.FreezeOnly
 	}
 	return false
 }
@@ -1180,9 +1188,11 @@ const file_guest_v1_guest_proto_rawDesc = "" +
 	"\x06Opened\x12%\n" +
 	"\x0estdin_received\x18\x01 \x01(\x04R\rstdinReceived\x12,\n" +
 	"\x12started_unix_nanos\x18\x02 \x01(\x03R\x10startedUnixNanos\x12\x10\n" +
-	"\x03pid\x18\x03 \x01(\rR\x03pid\"/\n" +
+	"\x03pid\x18\x03 \x01(\rR\x03pid\"P\n" +
 	"\aQuiesce\x12$\n" +
-	"\x0ewrite_out_only\x18\x01 \x01(\bR\fwriteOutOnly\"\n" +
+	"\x0ewrite_out_only\x18\x01 \x01(\bR\fwriteOutOnly\x12\x1f\n" +
+	"\vfreeze_only\x18\x02 \x01(\bR\n" +
+	"freezeOnly\"\n" +
 	"\n" +
 	"\bQuiesced\".\n" +
 	"\tTerminate\x12!\n" +

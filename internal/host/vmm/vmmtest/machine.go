@@ -114,6 +114,12 @@ func (g *guest) pause() {
 func (g *guest) save(dir string) snapshot {
 	g.t.Helper()
 	g.pause()
+	return g.keep(dir)
+}
+
+// keep writes a snapshot of a paused machine into dir.
+func (g *guest) keep(dir string) snapshot {
+	g.t.Helper()
 	snap := snapshot{state: filepath.Join(dir, "state"), memory: filepath.Join(dir, "memory"), saved: time.Now()}
 	if err := Clone(g.mem, snap.memory, 0); err != nil {
 		g.t.Fatal(err)
