@@ -90,13 +90,12 @@ func checkBusySave(t *testing.T, s *suite) {
 n=0
 while ! [ -e /run/stop ]; do
 	n=$((n+1))
-	head -c 200000 /dev/urandom >$1.new; md5sum <$1.new >$1.sum.new; mv $1.new $1.$n; mv $1.sum.new $1.sum.$n; rm -f $1.$((n-2)) $1.sum.$((n-2))
+	head -c 200000 /dev/urandom >$1.new; md5sum <$1.new >$1.sum.new; mv $1.new $1.$n; mv $1.sum.new $1.sum.$n; rm -f $1.$((n-2)) $1.sum.$((n-2)); [ $n -lt 3 ] || : >$1.ready
 done
 : >$1.over
 END
 for d in /run/busy /root/busy; do (sh /run/write $d >/dev/null 2>&1 </dev/null &); done`)
-	const ready = "while ! [ -e /run/busy.sum.3 -o -e /run/busy.sum.4 ] || ! [ -e /root/busy.sum.3 -o -e /root/busy.sum.4 ]; do usleep 1000; done"
-	g.sh(ready)
+	g.sh("while ! [ -e /run/busy.ready ] || ! [ -e /root/busy.ready ]; do usleep 10000; done")
 	if err := errors.Join(machine.WriteOut(s.within(t), g.link), machine.Freeze(s.within(t), g.link)); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +107,7 @@ for d in /run/busy /root/busy; do (sh /run/write $d >/dev/null 2>&1 </dev/null &
 	checkFileSystem(t, clone(t, snap.disk, s.place(t), "disk", 0))
 	c := s.load(t, snap)
 	// They go on where they were; then every pair must fit that is there when they stand still.
-	out := c.sh(`: >/run/stop; while ! [ -e /run/busy.over ] || ! [ -e /root/busy.over ]; do usleep 1000; done; n=0
+	out := c.sh(`: >/run/stop; while ! [ -e /run/busy.over ] || ! [ -e /root/busy.over ]; do usleep 10000; done; n=0
 for f in /run/busy.[0-9]* /root/busy.[0-9]*; do s=${f%.*}.sum.${f##*.}; [ "$(md5sum <$f)" = "$(cat $s)" ] || echo $f; n=$((n+1)); done; [ $n -ge 2 ] || echo only $n`)
 	if out != "" {
 		t.Errorf("in a clone of a busy machine what it had written isn't whole: %s", out)
