@@ -25,6 +25,7 @@ func (t *table) hear(m *hostv1.WatchResponse) error {
 		t.host = old
 		return err
 	}
+	t.forgetArrived()
 	t.settleSnapshots()
 	if c.empty() && (!h.sameBesides(old) || h.firstFigures(old)) {
 		t.announce()
@@ -100,9 +101,18 @@ func (h *hostStatus) sameBesides(o *hostStatus) bool {
 			return false
 		}
 	}
-	return slices.EqualFunc(h.ends, o.ends, func(a, b *controlv1.SessionEnd) bool { return proto.Equal(a, b) }) &&
+	return !h.endsBesides(o) &&
 		slices.EqualFunc(h.snapshots, o.snapshots, func(a, b *controlv1.SnapshotReport) bool { return proto.Equal(a, b) }) &&
 		slices.EqualFunc(h.uploads, o.uploads, func(a, b *controlv1.UploadReport) bool { return proto.Equal(a, b) })
+}
+
+// endsBesides reports whether a message has an end of a session that the one before hadn't. Ends that are gone are no news: they were acknowledged.
+func (h *hostStatus) endsBesides(o *hostStatus) bool {
+	had := map[string]bool{}
+	for _, e := range o.ends {
+		had[e.GetSession()] = true
+	}
+	return slices.ContainsFunc(h.ends, func(e *controlv1.SessionEnd) bool { return !had[e.GetSession()] })
 }
 
 // templateReports is the host's word on templates, but for those whose order it hasn't shown yet. mu is held.

@@ -31,7 +31,7 @@ func (t *table) report() report {
 		Node: t.node, Complete: t.host != nil, Templates: t.templateReports(), Snapshots: t.snapshotReports(),
 	}}
 	if t.host != nil {
-		out.msg.Facts, out.msg.SessionEnds, out.msg.Uploads = t.host.facts, t.host.ends, t.host.uploads
+		out.msg.Facts, out.msg.SessionEnds, out.msg.Uploads = t.host.facts, t.untold(), t.host.uploads
 	}
 	for id, o := range t.orders {
 		if o.Err != nil {

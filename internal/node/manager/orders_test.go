@@ -15,6 +15,7 @@ import (
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
+	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/peer"
@@ -206,6 +207,53 @@ func TestLogsAreAcknowledged(t *testing.T) {
 	r.control.Unlock()
 	r.running(t) // an answer with orders
 	r.host.until(t, "the acknowledgement", func() bool { return r.host.received[id] == 2 && slices.Equal(r.host.told, []string{"ses_a"}) })
+}
+
+// TestEndsThatArrivedAreNoNews: the end of a session is told in one report, and that the host lists it no more in none. Where the host couldn't be told
+// that it has arrived it's told again.
+func TestEndsThatArrivedAreNoNews(t *testing.T) {
+	table, err := openTable(filepath.Join(t.TempDir(), "records"), "node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.store.close()
+	hear := func(sessions ...string) (news bool) {
+		t.Helper()
+		m := &hostv1.WatchResponse{Facts: &controlv1.NodeFacts{Driver: "fake"}}
+		for _, id := range sessions {
+			m.SessionEnds = append(m.SessionEnds, &controlv1.SessionEnd{Session: id})
+		}
+		before := table.version
+		if err := table.hear(m); err != nil {
+			t.Fatal(err)
+		}
+		return table.version != before
+	}
+	told := func() (ids []string) {
+		for _, e := range table.report().msg.GetSessionEnds() {
+			ids = append(ids, e.GetSession())
+		}
+		return ids
+	}
+	hear()
+	if !hear("ses_a") || !slices.Equal(told(), []string{"ses_a"}) {
+		t.Errorf("told are %v", told())
+	}
+	table.endsArrived([]string{"ses_a"})
+	if hear("ses_a") || len(told()) > 0 {
+		t.Errorf("told are %v again", told())
+	}
+	if !hear("ses_a", "ses_b") || !slices.Equal(told(), []string{"ses_b"}) {
+		t.Errorf("told are %v, want the new one", told())
+	}
+	if hear("ses_b") || len(table.arrived) > 0 {
+		t.Errorf("an end that is gone is news, or kept in mind: %v", table.arrived)
+	}
+	table.endsArrived([]string{"ses_b"})
+	table.endsUnheard([]string{"ses_b"})
+	if !slices.Equal(told(), []string{"ses_b"}) {
+		t.Errorf("told are %v, want what the host doesn't know to have arrived", told())
+	}
 }
 
 // TestUploadsAreReportedAndRemoved has the host get uploads of which the control plane doesn't want one.

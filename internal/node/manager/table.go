@@ -37,6 +37,7 @@ type table struct {
 	snapshots map[string]snapshotOrder // by snapshot
 	active    map[string]time.Time     // when something last passed between clients and an execution, by execution
 	host      *hostStatus              // nil until the host was heard in this life
+	arrived   map[string]bool          // sessions whose ends the control plane has, and the host lists still
 	streams   map[*stream]struct{}
 	version   uint64        // of what a report says
 	changed   chan struct{} // closed when version grows
@@ -64,7 +65,7 @@ func openTable(path, node string) (*table, error) {
 	}
 	t := &table{
 		store: s, node: node, now: time.Now, kick: func(string) {}, grace: streamGrace, share: maxSandboxStreams,
-		records: records, orders: orders, snapshots: map[string]snapshotOrder{}, active: map[string]time.Time{}, streams: map[*stream]struct{}{}, version: 1, changed: make(chan struct{}),
+		records: records, orders: orders, snapshots: map[string]snapshotOrder{}, active: map[string]time.Time{}, streams: map[*stream]struct{}{}, arrived: map[string]bool{}, version: 1, changed: make(chan struct{}),
 	}
 	t.index()
 	return t, nil
