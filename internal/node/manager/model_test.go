@@ -22,10 +22,12 @@ type world struct {
 	*table
 
 	routes  map[string]space.Route
-	wanted  map[string]bool // by execution; false after it was ordered to be removed, for good
-	stop    map[string]bool // ordered to be stopped
-	told    map[string]bool // the control plane has heard that it's gone
-	known   map[string]bool // the control plane has heard of another state than pending
+	wanted  map[string]bool      // by execution; false after it was ordered to be removed, for good
+	stop    map[string]bool      // ordered to be stopped
+	turns   map[string]turnOrder // the newest pause, resume or suspend
+	shots   map[string]string    // the host's snapshots, with their states
+	told    map[string]bool      // the control plane has heard that it's gone
+	known   map[string]bool      // the control plane has heard of another state than pending
 	host    map[string]space.ExecutionState
 	made    map[string]int
 	calls   []string // EnsureExecution under way on the host, which outlives its caller
@@ -40,7 +42,7 @@ type modelAnswer struct {
 }
 
 func newWorld(t *rapid.T, path string) *world {
-	w := &world{t: t, path: path, routes: map[string]space.Route{}, wanted: map[string]bool{}, stop: map[string]bool{}, told: map[string]bool{}, known: map[string]bool{},
+	w := &world{t: t, path: path, routes: map[string]space.Route{}, wanted: map[string]bool{}, stop: map[string]bool{}, turns: map[string]turnOrder{}, shots: map[string]string{}, told: map[string]bool{}, known: map[string]bool{},
 		host: map[string]space.ExecutionState{}, made: map[string]int{}}
 	w.open()
 	return w
@@ -91,6 +93,35 @@ func (w *world) Stop(*rapid.T) {
 	w.stop[w.pick("stop", slices.Collect(maps.Keys(w.routes)))] = true
 }
 
+// Turn has the control plane want something else of an execution.
+func (w *world) Turn(*rapid.T) {
+	id := w.pick("turn", slices.Collect(maps.Keys(w.routes)))
+	w.turns[id] = rapid.SampledFrom([]turnOrder{
+		{wanted: wantPaused, operation: newOperation()}, {wanted: wantRunning, operation: newOperation()}, {wanted: wantSuspended, snapshot: newSnapshot()},
+	}).Draw(w.t, "to")
+}
+
+// turnOrders are the orders about an execution that isn't what it's to be. What was refused isn't ordered again.
+func (w *world) turnOrders(rep *controlv1.SynchronizeRequest, there *controlv1.ExecutionReport, r space.Route) []*controlv1.Order {
+	turn, ok := w.turns[r.Execution]
+	if !ok || !live(space.ExecutionState(there.GetState())) || string(turn.wanted) == there.GetState() || there.GetRefused() == turn.operation && turn.operation != "" {
+		return nil
+	}
+	for _, s := range rep.GetSnapshots() {
+		if s.GetSnapshot() == turn.snapshot {
+			return nil
+		}
+	}
+	switch turn.wanted {
+	case wantPaused:
+		return []*controlv1.Order{pauseOrder(r, turn.operation)}
+	case wantRunning:
+		return []*controlv1.Order{resumeOrder(r, turn.operation)}
+	default:
+		return []*controlv1.Order{suspendOrder(r, turn.snapshot)}
+	}
+}
+
 // Call is a report that arrives, and an answer that sets out. At most two are under way.
 func (w *world) Call(*rapid.T) {
 	if len(w.answers) >= 2 {
@@ -110,6 +141,8 @@ func (w *world) Call(*rapid.T) {
 			a.orders = append(a.orders, stopOrder(r))
 		case !w.wanted[id] && there == nil && rep.msg.GetComplete():
 			w.told[id] = true
+		case w.wanted[id]:
+			a.orders = append(a.orders, w.turnOrders(rep.msg, there, r)...)
 		}
 	}
 	w.answers = append(w.answers, a)
@@ -150,6 +183,10 @@ func (w *world) Work(*rapid.T) {
 		w.halt(id)
 		return
 	}
+	if act, r, _ := w.lacks(id); act != actRemove {
+		w.turn(act, r, rapid.Bool().Draw(w.t, "it works"))
+		return
+	}
 	if w.made[id] > 0 || rapid.Bool().Draw(w.t, "calls end") {
 		w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
 	}
@@ -159,8 +196,27 @@ func (w *world) Work(*rapid.T) {
 	}
 }
 
+// turn has the host pause, resume or suspend, or refuse to.
+func (w *world) turn(act action, r record, works bool) {
+	id := r.Route.Execution
+	switch {
+	case !live(w.host[id]):
+		w.must(w.refusedTurn(r, space.Errorf(space.CodeExecutionLost, "there is no machine")))
+	case act == actSuspend && works:
+		w.shots[r.Snapshot], w.host[id] = "ready", space.ExecutionSuspended
+	case act == actSuspend:
+		w.shots[r.Snapshot] = "failed"
+	case !works:
+		w.must(w.refusedTurn(r, space.Errorf(space.CodeGuest, "it can't")))
+	case act == actPause:
+		w.host[id] = space.ExecutionPaused
+	default:
+		w.host[id] = space.ExecutionRunning
+	}
+}
+
 func (w *world) halt(id string) {
-	if w.host[id] == space.ExecutionRunning {
+	if live(w.host[id]) {
 		w.host[id] = space.ExecutionStopped
 	}
 }
@@ -182,7 +238,7 @@ func (w *world) Ensure(*rapid.T) {
 func (w *world) Die(*rapid.T) {
 	var ids []string
 	for id, s := range w.host {
-		if s == space.ExecutionRunning {
+		if live(s) {
 			ids = append(ids, id)
 		}
 	}
@@ -193,7 +249,7 @@ func (w *world) Die(*rapid.T) {
 func (w *world) Forget(*rapid.T) {
 	var ids []string
 	for id := range w.host {
-		if _, r, _ := w.lacks(id); r.State == space.ExecutionRunning || r.State == space.ExecutionStopped {
+		if _, r, _ := w.lacks(id); live(r.State) || r.State == space.ExecutionStopped || r.State == space.ExecutionSuspended {
 			ids = append(ids, id)
 		}
 	}
@@ -206,6 +262,9 @@ func (w *world) Show(*rapid.T) {
 	m := &hostv1.WatchResponse{}
 	for id, s := range w.host {
 		m.Executions = append(m.Executions, &controlv1.ExecutionReport{Route: peer.RouteMessage(w.routes[id]), State: string(s)})
+	}
+	for id, s := range w.shots {
+		m.Snapshots = append(m.Snapshots, &controlv1.SnapshotReport{Snapshot: id, State: s})
 	}
 	w.watched = append(w.watched, m)
 }
@@ -253,6 +312,9 @@ func (w *world) settle() {
 				w.calls = append(w.calls, id)
 			case actStop:
 				w.halt(id)
+			case actPause, actResume, actSuspend:
+				_, r, _ := w.lacks(id)
+				w.turn(act, r, true)
 			case actRemove:
 				w.calls = slices.DeleteFunc(w.calls, func(c string) bool { return c == id })
 				delete(w.host, id)
@@ -264,6 +326,12 @@ func (w *world) settle() {
 		}
 		w.Answer(nil)
 	}
+}
+
+// turned tells whether an execution is what it's to be, or that was refused.
+func (w *world) turned(id string, r record) bool {
+	turn, ok := w.turns[id]
+	return !ok || string(turn.wanted) == string(r.State) || turn.operation != "" && r.Refused == turn.operation || w.shots[turn.snapshot] == "failed"
 }
 
 // TestWhateverHappens has anything happen in any order, crashes included, and then lets the node come to rest.
@@ -287,8 +355,12 @@ func TestWhateverHappens(t *testing.T) {
 				rt.Fatalf("%s is wanted and has no record", id)
 			case wanted && r.State == space.ExecutionRunning && w.host[id] != space.ExecutionRunning:
 				rt.Fatalf("%s is said to run; host: %q", id, w.host[id])
-			case wanted && w.stop[id] && r.State == space.ExecutionRunning:
+			case wanted && w.stop[id] && live(r.State):
 				rt.Fatalf("%s was to be stopped", id)
+			case wanted && live(r.State) && w.host[id] != r.State:
+				rt.Fatalf("%s is said to be %s; host: %q", id, r.State, w.host[id])
+			case wanted && live(r.State) && !w.turned(id, r):
+				rt.Fatalf("%s was to be %s; it's %+v", id, w.turns[id].wanted, r)
 			case wanted && r.State == space.ExecutionStopped && w.host[id] != space.ExecutionStopped:
 				rt.Fatalf("%s is said to be stopped; host: %q", id, w.host[id])
 			case wanted && r.State == space.ExecutionPending:
