@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
@@ -71,6 +72,9 @@ type Host struct {
 	snapshots  *snapshot.Store
 	executions *execution.Table
 	service    *service.Host
+
+	watching sync.WaitGroup // the pressure's
+	unwatch  context.CancelFunc
 }
 
 // Open removes what earlier lives left behind, and goes on with what they were doing. Machines that run are found again.
@@ -114,6 +118,10 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if err != nil {
 		return err
 	}
+	p, err := newPressure(c.Volume, facts, changes.Notify)
+	if err != nil {
+		return err
+	}
 	h.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: filepath.Join(c.Volume.Path, snapshotsName), Volume: volume{}, Own: disk.OwnParts, Changed: changes.Notify,
 	})
@@ -122,15 +130,18 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Changed: changes.Notify,
+		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Reserve: p.Reserve, Changed: changes.Notify,
 		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
 	}
 	h.service = &service.Host{
-		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Facts: facts, Changes: changes,
+		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Facts: p.Facts, Changes: changes,
 	}
+	watched, unwatch := context.WithCancel(context.Background())
+	h.unwatch = unwatch
+	h.watching.Go(func() { p.watch(watched) })
 	return nil
 }
 
@@ -175,6 +186,10 @@ func (h *Host) Figures() prometheus.Collector { return h.executions.Figures() }
 
 // Close lets go of everything; machines run on. The handler must not be in use any more.
 func (h *Host) Close() {
+	if h.unwatch != nil {
+		h.unwatch()
+		h.watching.Wait()
+	}
 	if h.executions != nil {
 		h.executions.Close()
 	}

@@ -23,12 +23,15 @@ func room(v disk.Volume) error {
 	if err != nil {
 		return err
 	}
-	return roomIn(u.FreeBytes, m)
+	return roomIn(u, m)
 }
 
-func roomIn(free int64, m meminfo.Facts) error {
-	if free < minFree {
-		return space.Errorf(space.CodeCapacity, "the node's volume has %d MiB free, and a sandbox needs %d", free>>20, minFree>>20)
+func roomIn(u disk.Usage, m meminfo.Facts) error {
+	if u.FreeBytes < minFree {
+		return space.Errorf(space.CodeCapacity, "the node's volume has %d MiB free, and a sandbox needs %d", u.FreeBytes>>20, minFree>>20)
+	}
+	if levelOf(u) == pressureRefusing {
+		return space.Errorf(space.CodeCapacity, "the node's volume is full to more than %d %%: %d MiB of %d are free, for what is there already", refusePercent, u.FreeBytes>>20, u.Bytes>>20)
 	}
 	if least := max(minAvailable, m.Total/memoryShare); m.Total > 0 && m.Available < least {
 		return space.Errorf(space.CodeCapacity, "the node has %d MiB of memory available, and a sandbox needs %d", m.Available>>20, least>>20)

@@ -4,24 +4,26 @@ import (
 	"testing"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/meminfo"
 )
 
 func TestRoom(t *testing.T) {
 	const gib = 1 << 30
 	for name, c := range map[string]struct {
-		free int64
+		free int64 // of 4 GiB
 		m    meminfo.Facts
 		want space.Code
 	}{
 		"enough":                          {gib, meminfo.Facts{Total: 8 * gib, Available: gib}, ""},
 		"just enough":                     {minFree, meminfo.Facts{Total: 8 * gib, Available: minAvailable}, ""},
 		"a full volume":                   {minFree - 1, meminfo.Facts{Total: 8 * gib, Available: gib}, space.CodeCapacity},
+		"a full large volume":             {4*gib/percent*5 - 1, meminfo.Facts{}, space.CodeCapacity},
 		"no memory":                       {gib, meminfo.Facts{Total: 8 * gib, Available: minAvailable - 1}, space.CodeCapacity},
 		"too little of a large machine's": {gib, meminfo.Facts{Total: 64 * gib, Available: gib}, space.CodeCapacity},
 		"a kernel that doesn't tell":      {gib, meminfo.Facts{}, ""},
 	} {
-		if err := roomIn(c.free, c.m); space.CodeOf(err) != c.want {
+		if err := roomIn(disk.Usage{Bytes: 4 * gib, FreeBytes: c.free}, c.m); space.CodeOf(err) != c.want {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

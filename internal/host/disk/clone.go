@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -63,3 +64,6 @@ func SetReadOnly(dir string) error {
 
 // DeleteSubvolume deletes a subvolume with all that's in it, read-only or not. None there is no error; a directory of another kind is one.
 func DeleteSubvolume(dir string) error { return btrfs.Delete(dir) }
+
+// Sync makes everything durable on the file system that a path's directory is on.
+func Sync(path string) error { return btrfs.Sync(filepath.Dir(path)) }

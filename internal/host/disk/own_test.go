@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/disk/btrfs"
+	"github.com/space-platform/space/internal/host/seal"
 )
 
 func TestOwnIsWhatACloneTakesBeyondItsSource(t *testing.T) {
@@ -48,6 +50,10 @@ func TestOwnIsWhatACloneTakesBeyondItsSource(t *testing.T) {
 	}
 	sync()
 	check(dst, changed)
+	parts, err := disk.OwnParts(t.Context(), dst)
+	if want := []seal.Part{{Offset: 1 << 20, Bytes: changed}}; err != nil || !slices.Equal(parts, want) {
+		t.Errorf("its own parts are %v, %v, want %v", parts, err, want)
+	}
 	if _, err := disk.Own(t.Context(), filepath.Join(v.Path, "none")); err == nil {
 		t.Error("a file that isn't there was measured")
 	}

@@ -57,6 +57,7 @@ func (e *execution) suspend(ctx context.Context, b *snapshot.Building) error {
 
 // preserve takes the picture and makes it durable, while the machine stands still.
 func (e *execution) preserve(ctx context.Context, b *snapshot.Building, before space.ExecutionState) error {
+	defer e.cfg.Reserve()()
 	if err := b.Make(); err != nil {
 		return err
 	}

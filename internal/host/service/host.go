@@ -51,7 +51,7 @@ type Host struct {
 	Snapshots  Snapshots
 	Uploads    Uploads
 	Ends       Ends
-	Facts      *controlv1.NodeFacts
+	Facts      func() *controlv1.NodeFacts
 	Changes    *Changes // notified when a report changes
 
 	life atomic.Uint64 // of the manager that listens, or the last one that did
@@ -171,7 +171,7 @@ func (h *Host) Watch(ctx context.Context, req *connect.Request[hostv1.WatchReque
 }
 
 func (h *Host) status() *hostv1.WatchResponse {
-	out := &hostv1.WatchResponse{Facts: h.Facts}
+	out := &hostv1.WatchResponse{Facts: h.Facts()}
 	for _, r := range h.Executions.Reports() {
 		out.Executions = append(out.Executions, executionReport(r))
 	}

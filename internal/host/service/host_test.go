@@ -60,7 +60,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := &rig{changes: NewChanges()}
-	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Snapshots: snapshots{r}, Ends: ends{}, Facts: &controlv1.NodeFacts{Driver: "test"}, Changes: r.changes}
+	h := &Host{Node: "here", Uploads: uploads{r}, Executions: executions{r}, Templates: templates{r}, Snapshots: snapshots{r}, Ends: ends{}, Facts: func() *controlv1.NodeFacts { return &controlv1.NodeFacts{Driver: "test"} }, Changes: r.changes}
 	socket := filepath.Join(t.TempDir(), "sock")
 	l, err := peer.Listen(socket, 0)
 	if err != nil {

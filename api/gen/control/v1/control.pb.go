@@ -521,12 +521,18 @@ func (x *SessionEnd) GetOutputBytes() uint64 {
 
 // NodeFacts says what a node can do.
 type NodeFacts struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Driver        string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`             // qemu, firecracker, fake
-	Acceleration  string                 `protobuf:"bytes,2,opt,name=acceleration,proto3" json:"acceleration,omitempty"` // kvm, tcg, none. tcg is not a tenant boundary
-	Cpus          uint32                 `protobuf:"varint,3,opt,name=cpus,proto3" json:"cpus,omitempty"`
-	MemoryBytes   uint64                 `protobuf:"varint,4,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"` // of the node's build
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Driver       string                 `protobuf:"bytes,1,opt,name=driver,proto3" json:"driver,omitempty"`             // qemu, firecracker, fake
+	Acceleration string                 `protobuf:"bytes,2,opt,name=acceleration,proto3" json:"acceleration,omitempty"` // kvm, tcg, none. tcg is not a tenant boundary
+	Cpus         uint32                 `protobuf:"varint,3,opt,name=cpus,proto3" json:"cpus,omitempty"`
+	MemoryBytes  uint64                 `protobuf:"varint,4,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	Version      string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"` // of the node's build
+	// What is told below changes with what the node does; it's at most half a minute old, and small changes aren't told.
+	MemoryAvailableBytes uint64 `protobuf:"varint,6,opt,name=memory_available_bytes,json=memoryAvailableBytes,proto3" json:"memory_available_bytes,omitempty"`
+	DiskBytes            uint64 `protobuf:"varint,7,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"` // of the volume with the sandboxes' disks and snapshots
+	DiskFreeBytes        uint64 `protobuf:"varint,8,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
+	// How full that is: "" or warning (nine tenths), or refusing (nineteen twentieths): nothing new begins, while what runs, deletes and suspends go on.
+	DiskPressure  string `protobuf:"bytes,9,opt,name=disk_pressure,json=diskPressure,proto3" json:"disk_pressure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +598,34 @@ func (x *NodeFacts) GetMemoryBytes() uint64 {
 func (x *NodeFacts) GetVersion() string {
 	if x != nil {
 		return x.Version
+	}
+	return ""
+}
+
+func (x *NodeFacts) GetMemoryAvailableBytes() uint64 {
+	if x != nil {
+		return x.MemoryAvailableBytes
+	}
+	return 0
+}
+
+func (x *NodeFacts) GetDiskBytes() uint64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *NodeFacts) GetDiskFreeBytes() uint64 {
+	if x != nil {
+		return x.DiskFreeBytes
+	}
+	return 0
+}
+
+func (x *NodeFacts) GetDiskPressure() string {
+	if x != nil {
+		return x.DiskPressure
 	}
 	return ""
 }
@@ -3421,13 +3455,18 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x04exit\x18\x02 \x01(\v2\x16.space.session.v1.ExitR\x04exit\x12)\n" +
 	"\x04lost\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x04lost\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12!\n" +
-	"\foutput_bytes\x18\x05 \x01(\x04R\voutputBytes\"\x98\x01\n" +
+	"\foutput_bytes\x18\x05 \x01(\x04R\voutputBytes\"\xba\x02\n" +
 	"\tNodeFacts\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\"\n" +
 	"\facceleration\x18\x02 \x01(\tR\facceleration\x12\x12\n" +
 	"\x04cpus\x18\x03 \x01(\rR\x04cpus\x12!\n" +
 	"\fmemory_bytes\x18\x04 \x01(\x04R\vmemoryBytes\x12\x18\n" +
-	"\aversion\x18\x05 \x01(\tR\aversion\"\xb8\x03\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x124\n" +
+	"\x16memory_available_bytes\x18\x06 \x01(\x04R\x14memoryAvailableBytes\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\a \x01(\x04R\tdiskBytes\x12&\n" +
+	"\x0fdisk_free_bytes\x18\b \x01(\x04R\rdiskFreeBytes\x12#\n" +
+	"\rdisk_pressure\x18\t \x01(\tR\fdiskPressure\"\xb8\x03\n" +
 	"\x0fExecutionReport\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +
