@@ -351,12 +351,15 @@ func forks(t *testing.T, r *rig, mini string) {
 		}
 		c.awaitLonger(t, had+2000)
 	}
-	kept := uint64(len(drawn.FindAllString(clients[1].prefix(clients), -1)))
+	kept := len(drawn.FindAllString(clients[1].prefix(clients), -1))
 	for i, c := range clients {
 		lines := drawn.FindAllStringSubmatch(c.text(), -1)
 		for n, l := range lines {
-			if i > 0 && uint64(n) < kept {
-				continue // what the source had drawn before the snapshot
+			if i > 0 && n <= kept {
+				continue // what the source had drawn before the snapshot; the last of it was printed after it
+			}
+			if i > 0 && l[3] == sourceBoot {
+				t.Fatalf("clone %d has the source's boot in line %d", i, n)
 			}
 			if other, ok := seen[l[1]]; ok {
 				t.Fatalf("%s was drawn by %s and by clone %d, in line %d", l[1], other, i, n)

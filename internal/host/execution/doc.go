@@ -2,8 +2,10 @@
 //
 // # The life of an execution
 //
-//	Ensure ─► pending ─► running ─► lost
-//	             │          └─► Stop ─► stopped
+//	Ensure ─► pending ─► running ◄─ Pause, Resume ─► paused
+//	             │          ├────────► lost ◄──────────┤
+//	             │          ├─► Stop ─► stopped ◄──────┤
+//	             │          └─► Suspend ─► suspended ◄─┘
 //	             └─► failed
 //	any of them ─► Remove ─► nothing
 //
@@ -40,6 +42,22 @@
 // What Stop does is on file before it's done, too: the intent, then the processes end within their grace and the guest writes out its files
 // within a deadline, then everything is freed but the disk, which is synced, then the state. A guest that doesn't answer loses what it hadn't written, as in a power loss: its
 // disk has a journal. The next life of the daemon goes on from any of these steps.
+//
+// # Standing still
+//
+// The owner takes commands while there's a machine, one after the other: pause, resume, suspend, take a snapshot. What each of them does to the machine is
+// undone if a step fails, and by the next life of the daemon if this one dies: a machine whose record says that it runs is resumed, one whose record says that it's
+// paused is paused. Before a machine stands still its guest comes to rest, so that no process reads a clock or draws random bytes before the next greeting
+// has set them.
+//
+// A suspend is done when its snapshot has its name. The record says from the beginning which one that would be, so that the next life knows; then machine,
+// memory and disk go, and the record says that it's suspended. Of a snapshot that is taken of a machine that goes on, all that takes time is done afterwards, beside it.
+//
+// # Loading
+//
+// A machine is loaded from a snapshot of its own or of another sandbox as from a template's, always as a new execution. Its memory begins as a copy of
+// the snapshot's, which it keeps though the snapshot may go: what changed since is written over that when it's saved. The sessions in the snapshot go on in it;
+// in the same sandbox the older executions give them up when this one runs.
 //
 // # Loss
 //

@@ -40,9 +40,19 @@
 // A stopped execution has its disk and no machine; it's stopped on order only, and the host's Watch says when it is. It never runs again: starting
 // the sandbox makes a new execution that takes over the disk (disk_of), and this one is removed by an order of its own.
 //
+// # Standing still
+//
+// What is wanted may also be paused or suspended, and the newest of these orders counts, until a stop or a removal: so a restarted host or manager resumes
+// nothing by itself. When the host refuses a pause or a resume for good, nothing is wanted any more but what is, and the report has the refusal with the operation that
+// asked for it, so that it isn't tried again by the same order. A suspend that fails is told by its snapshot, which the host, or for what it never began the manager, reports as failed.
+//
+// Orders about snapshots are kept in memory alone: they come again until the report shows what they ask for. Until the host shows a snapshot it's reported
+// as being made.
+//
 // # Streams
 //
 // An Attach or a Call is admitted under the lock that guards the records, by comparing its whole route with the record of its execution, and is
 // entered in a list under that same lock. Whoever changes a record ends the streams that it would no longer admit, before it gives the
-// lock back. A session's stream goes on when its execution is stopped or lost: the host still has what its client hasn't got.
+// lock back. A session's stream goes on when its execution is stopped or lost: the host still has what its client hasn't got. A pause ends no stream, and lets no
+// new one in.
 package manager
