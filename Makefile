@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo down purge test test-long setup check unit vm-test e2e redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm mutants
+.PHONY: help build demo down purge test test-long setup check unit vm-test e2e e2b-conformance redteam fresh-demo check-generated bench soak test-firecracker generate tools compiler jq fuzzer cross kernel test-kvm mutants
 
 GO ?= $(or $(shell command -v go),/usr/local/go/bin/go)
 export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
@@ -70,6 +70,9 @@ jq: # the documentation's examples use it, and are tests
 
 e2e: build jq fuzzer ## tests of the whole platform
 	$(GO) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_E2E)' ./e2e/
+
+e2b-conformance: build fuzzer ## all that is known of E2B's SDKs, by method, counted in build/e2b-conformance.json; many of them at once; daemons killed under them
+	$(GO) test -tags 'e2e long' -count=1 -timeout 90m -run '^TestLongE2B' -v ./e2e/
 
 redteam: build ## attacks on a whole platform
 	$(GO) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_REDTEAM)' ./redteam/

@@ -31,7 +31,7 @@ func main() {
 	var r run
 	name := flag.String("instance", "bench", "instance to measure; it is started, and removed afterwards, as is NAMEload")
 	template := flag.String("template", "mini", "template to measure with")
-	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, warm, control, list; empty for all")
+	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, warm, control, e2b, list; empty for all")
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
 	flag.BoolVar(&r.keep, "keep", false, "leave the instances running")
@@ -91,7 +91,7 @@ const noMachines = -1
 func (r *run) phases() []phase {
 	all := []phase{
 		{"cold", 0, r.cold}, {"transfers", 0, r.transfers}, {"launches", 0, r.launches}, {"memory", 0, r.memory}, {"warm", warmPool, r.warm},
-		{"control", noMachines, r.control}, {"list", noMachines, r.list},
+		{"control", noMachines, r.control}, {"e2b", noMachines, r.e2b}, {"list", noMachines, r.list},
 	}
 	return slices.DeleteFunc(all, func(p phase) bool { return r.only != "" && !slices.Contains(strings.Split(r.only, ","), p.name) })
 }
