@@ -1,20 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"time"
 
-	"connectrpc.com/connect"
-
-	"github.com/space-platform/space/api/gen/e2b/process"
-	"github.com/space-platform/space/api/gen/e2b/process/processconnect"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
@@ -37,7 +35,7 @@ func (r *run) e2b(ctx context.Context) ([]result, error) {
 	}
 	b := e2bBench{
 		run: r, key: key.Secret, control: fmt.Sprintf("http://127.0.0.1:%d", r.load.inst.E2BAPIPort()),
-		processes: processconnect.NewProcessClient(http.DefaultClient, fmt.Sprintf("http://127.0.0.1:%d", r.load.inst.E2BSandboxPort()), connect.WithProtoJSON()),
+		data: fmt.Sprintf("http://127.0.0.1:%d", r.load.inst.E2BSandboxPort()),
 	}
 	var api, ours [3][]float64 // creations, commands, streams
 	for n := range e2bRounds {
@@ -61,8 +59,7 @@ func (r *run) e2b(ctx context.Context) ([]result, error) {
 
 type e2bBench struct {
 	*run
-	key, control string
-	processes    processconnect.ProcessClient
+	key, control, data string
 }
 
 // round does everything once in each way, the first of which changes.
@@ -149,27 +146,62 @@ func (b e2bBench) facade(ctx context.Context, n int, into *[3][]float64) error {
 	return b.call(ctx, http.MethodDelete, "/sandboxes/"+s.SandboxID, nil, nil)
 }
 
+// start runs a command as an SDK does and returns how many bytes it printed. Messages are read as the public API's client reads its events.
 func (b e2bBench) start(ctx context.Context, token string, argv []string) (int, error) {
-	off := false
-	req := connect.NewRequest(&process.StartRequest{Process: &process.ProcessConfig{Cmd: argv[0], Args: argv[1:]}, Stdin: &off})
-	req.Header().Set("X-Access-Token", token)
-	events, err := b.processes.Start(ctx, req)
+	body, err := json.Marshal(map[string]any{"process": map[string]any{"cmd": argv[0], "args": argv[1:]}, "stdin": false})
 	if err != nil {
 		return 0, err
 	}
-	defer events.Close()
-	got, ended := 0, false
-	for events.Receive() {
-		got += len(events.Msg().GetEvent().GetData().GetStdout())
-		ended = ended || events.Msg().GetEvent().GetEnd() != nil
-	}
-	if err := events.Err(); err != nil {
+	envelope := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.data+"/process.Process/Start", bytes.NewReader(append(envelope, body...)))
+	if err != nil {
 		return 0, err
 	}
-	if !ended {
-		return 0, errors.New("a command's stream ended before the command")
+	req.Header.Set("X-Access-Token", token)
+	req.Header.Set("Content-Type", "application/connect+json")
+	req.Header.Set("Connect-Protocol-Version", "1")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
 	}
-	return got, nil
+	defer resp.Body.Close()
+	got, ended := 0, false
+	for in := bufio.NewReaderSize(resp.Body, maxAnswer); ; {
+		flags, message, err := readEnvelope(in)
+		if err != nil {
+			return 0, err
+		}
+		if flags&2 != 0 {
+			if !ended {
+				return 0, fmt.Errorf("a command's stream ended before the command: %s", message)
+			}
+			return got, nil
+		}
+		if text, ok := bytes.CutPrefix(message, []byte(`{"event":{"data":{"stdout":"`)); ok {
+			data, err := base64.StdEncoding.AppendDecode(nil, bytes.TrimSuffix(text, []byte(`"}}}`)))
+			if err != nil {
+				return 0, err
+			}
+			got += len(data)
+			continue
+		}
+		ended = ended || bytes.Contains(message, []byte(`"end"`))
+	}
+}
+
+// readEnvelope reads one message of a stream of Connect's.
+func readEnvelope(in io.Reader) (flags byte, message []byte, err error) {
+	var head [5]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return 0, nil, err
+	}
+	size := binary.BigEndian.Uint32(head[1:])
+	if size > maxAnswer {
+		return 0, nil, fmt.Errorf("a message of %d bytes", size)
+	}
+	message = make([]byte, size)
+	_, err = io.ReadFull(in, message)
+	return head[0], message, err
 }
 
 // call sends a document to the control API and reads the answer's.

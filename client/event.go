@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,7 +72,9 @@ func understand(m message) (e Event, known bool, err error) {
 		return e, true, err
 	}
 	var p payload
-	if err := json.Unmarshal(m.data, &p); err != nil {
+	if data, ok := plainData(m.data); ok {
+		p.Data = data
+	} else if err := json.Unmarshal(m.data, &p); err != nil {
 		return e, false, fmt.Errorf("read a %s event: %w", clip(m.event), err)
 	}
 	switch e.Type {
@@ -94,6 +98,19 @@ func understand(m message) (e Event, known bool, err error) {
 		return e, false, fmt.Errorf("read a %s event: %w", m.event, err)
 	}
 	return e, true, nil
+}
+
+// plainData reads the data of an event that has nothing else in it, as output has, which is most of what comes.
+func plainData(document []byte) (data []byte, ok bool) {
+	text, ok := bytes.CutPrefix(document, []byte(`{"data":"`))
+	if !ok {
+		return nil, false
+	}
+	if text, ok = bytes.CutSuffix(text, []byte(`"}`)); !ok {
+		return nil, false
+	}
+	data, err := base64.StdEncoding.AppendDecode(nil, text) // refuses all that base64 hasn't: quotation marks and escapes, too
+	return data, err == nil
 }
 
 func exit(p payload) (Exit, error) {

@@ -49,7 +49,7 @@ func guestOf(ctx context.Context) guest { return ctx.Value(guestKey{}).(guest) }
 // Data serves what SDKs do in sandboxes.
 func (f *Facade) Data() http.Handler {
 	mux := http.NewServeMux()
-	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithCompression("gzip", nil, nil))
+	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithCodec(jsonCodec{}), connect.WithCompression("gzip", nil, nil))
 	path, h := processconnect.NewProcessHandler(processService{f}, options)
 	mux.Handle(path, f.entered(h))
 	path, h = filesystemconnect.NewFilesystemHandler(filesystemService{f}, options)

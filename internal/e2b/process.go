@@ -312,6 +312,9 @@ func end(x client.Exit) *process.ProcessEvent {
 	if x.Code != 0 || x.Signal != "" {
 		e.Error = &e.Status
 	}
+	if x.Error != "" {
+		e.Error = &x.Error
+	}
 	return &process.ProcessEvent{Event: &process.ProcessEvent_End{End: e}}
 }
 

@@ -2,12 +2,15 @@ package e2b
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	space "github.com/space-platform/space"
 	api "github.com/space-platform/space/api/gen/http"
@@ -208,16 +211,33 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s, err := r.create(create)
-	if err != nil {
-		return err
-	}
-	out, err := f.open(r.Context(), r, s)
+	out, err := f.create(r, create)
 	if err != nil {
 		return err
 	}
 	answer(w, http.StatusCreated, out)
 	return nil
+}
+
+// create makes a sandbox and, while it comes up, its token. One that doesn't come up, or whose maker has gone meanwhile, is deleted: nobody has its id.
+func (f *Facade) create(r *request, in client.SandboxCreate) (sandbox, error) {
+	op, err := r.begin(in)
+	if err != nil {
+		return sandbox{}, err
+	}
+	var out sandbox
+	g, ctx := errgroup.WithContext(r.Context())
+	g.Go(func() (err error) { out, err = f.open(ctx, r, *op.Sandbox); return err })
+	g.Go(func() error { _, err := r.platform.Await(ctx, op); return err })
+	if err := g.Wait(); err != nil {
+		ctx, cancel := detached(r.Context())
+		defer cancel()
+		if err := r.platform.DeleteSandbox(ctx, op.Sandbox.Id); err != nil {
+			slog.WarnContext(ctx, "a sandbox that nobody has stays until its time is over", "sandbox", op.Sandbox.Id, "err", err)
+		}
+		return sandbox{}, err
+	}
+	return out, nil
 }
 
 // order is the platform's request for a new sandbox.

@@ -19,21 +19,21 @@ const (
 	unnamed = "e2b-"
 )
 
-// create makes a sandbox from a template or, if there's none of that name, from a snapshot.
-func (r *request) create(in client.SandboxCreate) (client.Sandbox, error) {
-	s, err := r.platform.CreateSandbox(r.Context(), in)
+// begin orders a sandbox from a template or, if there's none of that name, from a snapshot.
+func (r *request) begin(in client.SandboxCreate) (client.Operation, error) {
+	op, err := r.platform.BeginCreateSandbox(r.Context(), in)
 	if !is(err, space.CodeNotFound) {
-		return s, err
+		return op, err
 	}
 	snapshot, other := r.platform.GetSnapshot(r.Context(), in.Template)
 	if is(other, space.CodeNotFound, space.CodeInvalid) {
-		return s, refuse(http.StatusNotFound, "template %q doesn't exist", space.Clip(in.Template))
+		return op, refuse(http.StatusNotFound, "template %q doesn't exist", space.Clip(in.Template))
 	}
 	if other != nil {
-		return s, other
+		return op, other
 	}
 	in.Template, in.Snapshot = "", snapshot.Id
-	return r.platform.CreateSandbox(r.Context(), in)
+	return r.platform.BeginCreateSandbox(r.Context(), in)
 }
 
 // pauseSandbox answers when the sandbox is durable.
