@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -291,6 +292,33 @@ func TestCreateFromASnapshot(t *testing.T) {
 	for _, name := range []string{"snap", "team/snap:default"} {
 		if status, body, _ := r.controlled(t, "POST", "/sandboxes", `{"templateID":"`+name+`"}`); status != 201 || !strings.Contains(r.bodies["POST /v1/sandboxes"], `"snapshot":"snp_1"`) {
 			t.Errorf("%s: %d %s, %s", name, status, body, r.bodies["POST /v1/sandboxes"])
+		}
+	}
+}
+
+// TestLifecycle says to the platform what is to become of a sandbox at its timeout, and whether it's woken by what is done with it.
+func TestLifecycle(t *testing.T) {
+	r := newRig(t)
+	for body, want := range map[string]string{
+		``:                 `delete false none`,
+		`"autoPause":true`: `suspend false none`,
+		`"autoPause":true,"autoPauseMemory":false`:       `stop false none`,
+		`"autoPause":true,"autoResume":{"enabled":true}`: `suspend true suspend`,
+	} {
+		document := `{"templateID":"base","timeout":90`
+		if body != "" {
+			document += "," + body
+		}
+		status, answer, _ := r.controlled(t, "POST", "/sandboxes", document+"}")
+		var sent api.SandboxCreate
+		if err := json.Unmarshal([]byte(r.bodies["POST /v1/sandboxes"]), &sent); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(sent.Lifetime.OnExpiry, " ", *sent.Lifecycle.AutoWake, " ", sent.Lifecycle.Idle.Action); status != 201 || got != want {
+			t.Errorf("%s: %d %s: %s, want %s", body, status, answer, got, want)
+		}
+		if a := sent.Lifecycle.Idle.AfterSeconds; a != nil && *a != 90 {
+			t.Errorf("%s: idle after %d s", body, *a)
 		}
 	}
 }

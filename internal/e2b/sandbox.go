@@ -41,7 +41,19 @@ const (
 )
 
 // actions are the platform's for them.
-var actions = map[string]api.LifetimeOnExpiry{timeoutKill: api.LifetimeOnExpiryDelete, timeoutStop: api.LifetimeOnExpiryStop}
+var actions = map[string]api.LifetimeOnExpiry{
+	timeoutKill: api.LifetimeOnExpiryDelete, timeoutPause: api.LifetimeOnExpirySuspend, timeoutStop: api.LifetimeOnExpiryStop,
+}
+
+// idle is for a sandbox that is resumed by what is done with it. Who does that has no key, and can give it no time: what ends its next life is that
+// nothing is done with it for as long as its timeout was.
+func idle(timeout int) *api.Idle {
+	after := max(timeout, leastIdle)
+	return &api.Idle{Action: api.IdleActionSuspend, AfterSeconds: &after}
+}
+
+// leastIdle is the shortest time without activity after which the platform suspends a sandbox, in seconds.
+const leastIdle = 60
 
 // newSandbox is what an SDK asks for. Of fields that were never served the presence is looked at.
 type newSandbox struct {
@@ -207,11 +219,7 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	create, err := in.order(timeout)
-	if err != nil {
-		return err
-	}
-	out, err := f.create(r, create)
+	out, err := f.create(r, in.order(timeout))
 	if err != nil {
 		return err
 	}
@@ -241,25 +249,24 @@ func (f *Facade) create(r *request, in client.SandboxCreate) (sandbox, error) {
 }
 
 // order is the platform's request for a new sandbox.
-func (n *newSandbox) order(timeout int) (client.SandboxCreate, error) {
+func (n *newSandbox) order(timeout int) client.SandboxCreate {
 	metadata := client.Metadata{markTimeout: n.onTimeout()}
 	for name, value := range n.Metadata {
 		metadata[name] = value
 	}
-	action, ok := actions[n.onTimeout()]
-	if !ok {
-		return client.SandboxCreate{}, unsupported("autoPause")
-	}
-	if n.resumes() {
-		return client.SandboxCreate{}, unsupported("autoResume")
+	resumes := n.resumes()
+	lifecycle := &api.Lifecycle{AutoWake: &resumes, Idle: &api.Idle{Action: api.IdleActionNone}}
+	if resumes {
+		metadata[markResume], lifecycle.Idle = "true", idle(timeout)
 	}
 	env := client.Environment{"E2B_SANDBOX": "true", "E2B_TEMPLATE_ID": n.TemplateID}
 	for name, value := range n.EnvVars {
 		env[name] = value
 	}
 	return client.SandboxCreate{
-		Template: templateName(n.TemplateID), Metadata: &metadata, Env: &env, Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action},
-	}, nil
+		Template: templateName(n.TemplateID), Metadata: &metadata, Env: &env, Lifecycle: lifecycle,
+		Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: actions[n.onTimeout()]},
+	}
 }
 
 // templateName is the platform's name of a template as SDKs write it: a namespace is the project's own, and the tag default is none.
@@ -392,7 +399,11 @@ func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout
 
 // live gives a sandbox a time from now on.
 func (f *Facade) live(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
-	return r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action(s)}})
+	change := client.SandboxUpdate{Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action(s)}}
+	if s.Metadata[markResume] != "" {
+		change.Lifecycle = &api.Lifecycle{Idle: idle(timeout)}
+	}
+	return r.platform.UpdateSandbox(ctx, s.Id, change)
 }
 
 // action is what the platform does with a sandbox at its timeout.
