@@ -22,7 +22,11 @@ const (
 // begin orders a sandbox from a template or, if there's none of that name, from a snapshot.
 func (r *request) begin(in client.SandboxCreate) (client.Operation, error) {
 	op, err := r.platform.BeginCreateSandbox(r.Context(), in)
-	if !is(err, space.CodeNotFound) {
+	switch {
+	case is(err, space.CodeTemplateNotReady): // who waits for the sandbox waits for the template as well
+		s, err := r.platform.CreateSandbox(r.Context(), in)
+		return client.Operation{Status: api.OperationStatusSucceeded, Sandbox: &s}, err
+	case !is(err, space.CodeNotFound):
 		return op, err
 	}
 	snapshot, other := r.platform.GetSnapshot(r.Context(), in.Template)
