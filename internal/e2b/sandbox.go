@@ -118,10 +118,14 @@ const (
 	statePaused  = "paused"
 )
 
-// running and paused are the platform's states in which a sandbox is what E2B calls so. A stopped one is one that was paused without its memory.
+// running and paused are the platform's states in which a sandbox is what E2B calls so. A stopped one is one that was paused without its memory. What is
+// about to be paused is leaving, which E2B calls running: paused is said of what is durable.
 var (
-	running = []client.SandboxState{api.SandboxStateCreating, api.SandboxStateRunning, api.SandboxStateStarting, api.SandboxStateResuming, api.SandboxStateRestoring}
-	paused  = []client.SandboxState{api.SandboxStatePausing, api.SandboxStatePaused, api.SandboxStateSuspending, api.SandboxStateSuspended, api.SandboxStateStopping, api.SandboxStateStopped}
+	running = append([]client.SandboxState{
+		api.SandboxStateCreating, api.SandboxStateRunning, api.SandboxStateStarting, api.SandboxStateResuming, api.SandboxStateRestoring,
+	}, leaving...)
+	leaving = []client.SandboxState{api.SandboxStatePausing, api.SandboxStateSuspending, api.SandboxStateStopping}
+	paused  = []client.SandboxState{api.SandboxStatePaused, api.SandboxStateSuspended, api.SandboxStateStopped}
 )
 
 // never is the end of a sandbox that has none, which can be made over the platform's own API.
@@ -373,7 +377,7 @@ func (f *Facade) connectSandbox(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	status := http.StatusOK
-	if slices.Contains(paused, s.State) {
+	if slices.Contains(paused, s.State) || slices.Contains(leaving, s.State) {
 		status = http.StatusCreated
 		if s, err = f.wake(r.Context(), r, s, timeout); err != nil {
 			return err
@@ -391,11 +395,29 @@ func (f *Facade) connectSandbox(w http.ResponseWriter, r *request) error {
 
 // wake brings a paused sandbox back, with a new deadline, which it gets when it runs: one that can't be brought back has none.
 func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
-	if _, err := r.platform.WakeSandbox(ctx, s.Id); err != nil {
-		return s, err
+	until, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	for {
+		_, err := r.platform.WakeSandbox(ctx, s.Id)
+		if err == nil {
+			return f.live(ctx, r, s, timeout)
+		}
+		if !is(err, space.CodeConflict) {
+			return s, err
+		}
+		select { // it is just being paused, at its timeout perhaps
+		case <-time.After(leavePoll):
+		case <-until.Done():
+			return s, err
+		}
 	}
-	return f.live(ctx, r, s, timeout)
 }
+
+// A sandbox that is about to be paused is waited for, for so long, and looked at so often.
+const (
+	leaveTime = time.Minute
+	leavePoll = 100 * time.Millisecond
+)
 
 // live gives a sandbox a time from now on.
 func (f *Facade) live(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
@@ -443,7 +465,7 @@ func (f *Facade) resumeSandbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(paused, s.State) {
+	if !slices.Contains(paused, s.State) && !slices.Contains(leaving, s.State) {
 		return refuse(http.StatusConflict, "sandbox %s is running already", publicID(s.Id))
 	}
 	if s, err = f.wake(r.Context(), r, s, timeout); err != nil {
