@@ -139,3 +139,41 @@ func BenchmarkClone(b *testing.B) {
 		}
 	}
 }
+
+// TestADeletedSubvolumesFileStaysMapped: a machine that has a snapshot's memory mapped keeps it, and the space comes back when it goes.
+func TestADeletedSubvolumesFileStaysMapped(t *testing.T) {
+	v := volume(t)
+	dir := filepath.Join(v.Path, "snapshot")
+	if err := disk.CreateSubvolume(dir); err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Repeat([]byte("memory"), 1<<20)
+	write(t, filepath.Join(dir, "mem.img"), string(want))
+	if err := disk.SetReadOnly(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "mem.img"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := unix.Mmap(int(f.Fd()), 0, len(want), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(mapped)
+	if err := disk.DeleteSubvolume(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it's still there: %v", err)
+	}
+	if err := disk.Sync(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(unix.Madvise(mapped, unix.MADV_DONTNEED), unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(mapped, want) {
+		t.Error("what is mapped has changed")
+	}
+}

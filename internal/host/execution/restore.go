@@ -56,7 +56,7 @@ func loadOf(s snapshot.Snapshot, o *origin) error {
 			s.Snapshot, s.Size.VCPUs, s.Size.MemoryBytes, s.Size.DiskBytes)
 	}
 	o.size = s.Size
-	o.snapshot = &template.Snapshot{State: s.State, Memory: s.Memory, Disk: s.Disk, Digest: s.Digest, Size: s.Size, Manifest: s.VMM}
+	o.snapshot = &template.Snapshot{State: s.State, Memory: s.Memory, Disk: s.Disk, Digest: s.Digest, Sealed: s.Sealed, Size: s.Size, Manifest: s.VMM}
 	o.lineage.Loaded, o.lineage.Kernel = true, s.Kernel
 	o.sessions = s.Sessions
 	return nil

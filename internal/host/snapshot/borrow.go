@@ -16,10 +16,11 @@ import (
 // Snapshot is what a machine is loaded from, or boots from.
 type Snapshot struct {
 	Report
-	Disk     string // files
-	State    string // "" of a disk snapshot
-	Memory   string // as State
-	Sessions string // a directory; "": none
+	Disk     string   // files
+	State    string   // "" of a disk snapshot
+	Memory   string   // as State
+	Sealed   *os.File // the memory once more, shared by all machines; nil if it isn't
+	Sessions string   // a directory; "": none
 	Size     rootfs.Size
 	VMM      vmm.Manifest
 }
@@ -45,6 +46,9 @@ func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), e
 		give()
 		slog.Error("a snapshot is damaged", "snapshot", id, "err", err)
 		return Snapshot{}, nil, err
+	}
+	if !boot {
+		out.Sealed = s.share(e)
 	}
 	return out, give, nil
 }

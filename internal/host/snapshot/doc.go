@@ -14,6 +14,11 @@
 // data of state and memory is read and compared once in each life of the daemon. Of the memory that's what the machine had changed since it was loaded; the
 // rest is its origin's, whose blocks it shares. A disk isn't read: its damage shows in its file system.
 //
+// # Forks
+//
+// From the second load on a driver that can only share a sealed memfd gets one, which holds the memory once for all machines, as a template's does. It's let go
+// of when nobody has loaded the snapshot for a while.
+//
 // # What a removal takes
 //
 // Machines have clones of the files. Where a driver maps the memory of a snapshot for all its machines, those that run keep it: the file goes with the

@@ -35,10 +35,14 @@ const (
 
 // Config is what a Store needs.
 type Config struct {
-	Dir     string // on the volume with the executions, so that cloning is cheap
-	Volume  seal.Volume
-	Own     func(ctx context.Context, path string) ([]seal.Part, error) // the parts of a file that it shares with no other
-	Changed func()                                                      // called after a report has changed; it mustn't block
+	Dir    string // on the volume with the executions, so that cloning is cheap
+	Volume seal.Volume
+	Own    func(ctx context.Context, path string) ([]seal.Part, error) // the parts of a file that it shares with no other
+
+	Seal        bool  // the driver shares a memory only as a sealed memfd
+	MemoryBytes int64 // of the node
+
+	Changed func() // called after a report has changed; it mustn't block
 }
 
 // Store holds the snapshots of this node.
@@ -50,6 +54,8 @@ type Store struct {
 	mu      sync.Mutex // guards what follows
 	entries map[string]*entry
 	closed  bool
+
+	sharedBytes int64 // that all shared memories may take
 }
 
 // entry is one snapshot. The store's mu guards it.
@@ -66,6 +72,8 @@ type entry struct {
 	loads    int          // machines that are being loaded from it
 	verified func() error // with Ready: verify, done once; it isn't called with mu held
 	removing bool
+	sharing  sync.Mutex // held while the memory is being shared
+	shared   shared
 }
 
 // Report is what the node knows of a snapshot.
@@ -135,6 +143,16 @@ func (s *Store) Close() {
 	s.mu.Unlock()
 	s.cancel()
 	s.work.Wait()
+	s.letGo(time.Now().Add(sharedIdle))
+}
+
+// letGo lets go of all memories that nobody has loaded for a while.
+func (s *Store) letGo(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		s.unshare(e, now)
+	}
 }
 
 // Reports returns what is known of all snapshots, in the order of their ids.
@@ -183,6 +201,7 @@ func (s *Store) Remove(id string) error {
 		return space.Errorf(space.CodeConflict, "snapshot %s is being made", id)
 	}
 	e.removing = true
+	s.unshare(e, time.Now().Add(sharedIdle))
 	s.mu.Unlock()
 	if err := s.cfg.Volume.Delete(e.dir); err != nil {
 		return fmt.Errorf("remove snapshot %s: %w", id, err)
@@ -202,6 +221,7 @@ func (s *Store) measureAlways(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		s.measure(ctx)
+		s.letGo(time.Now())
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
