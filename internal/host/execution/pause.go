@@ -5,6 +5,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/machine"
 )
 
 // The times of a pause.
@@ -54,7 +55,7 @@ func (t *Table) turn(ctx context.Context, r space.Route, to space.ExecutionState
 // pauseMachine lets the guest come to rest and stops the machine. A guest that doesn't come to rest is stopped all the same. Until the state is on file
 // the machine runs on after a crash.
 func (e *execution) pauseMachine(ctx context.Context) error {
-	quiet := e.comeToRest(ctx, restTimeout) == nil
+	quiet := e.comeToRest(ctx, restTimeout, machine.Freeze) == nil
 	e.sessions.Refuse(errPaused())
 	e.unlink()
 	err := e.machine.Pause(ctx)

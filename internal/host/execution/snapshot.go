@@ -8,6 +8,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -138,7 +139,7 @@ func (e *execution) diskPicture(ctx context.Context, b *snapshot.Building) (snap
 	}
 	began := time.Now()
 	defer e.goOn(ctx)
-	if err := e.comeToRest(ctx, quiesceTimeout); err != nil {
+	if err := e.comeToRest(ctx, quiesceTimeout, machine.Quiesce); err != nil {
 		return m, err
 	}
 	m.At = time.Now().UTC()
@@ -169,7 +170,7 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 		return p, err
 	}
 	began, before := time.Now(), e.report().State
-	if err := e.standStill(ctx); err != nil {
+	if err := e.standStill(ctx, goOn); err != nil {
 		e.backTo(ctx, before)
 		return p, err
 	}
@@ -221,12 +222,17 @@ func (e *execution) prepare(ctx context.Context) error {
 	return e.syncFile()
 }
 
-// standStill brings the guest to rest and stops the machine. One that was paused while its guest wasn't at rest runs for the moment that takes.
-func (e *execution) standStill(ctx context.Context) error {
+// standStill brings the guest to rest and stops the machine. One that is paused already, with its guest at rest, is left so; of another one that is paused the
+// guest runs for the moment that takes. What goes on at once needn't have everything written: memory and disk are of one moment.
+func (e *execution) standStill(ctx context.Context, goOn bool) error {
 	if e.report().State == space.ExecutionPaused && e.rec.Quiet {
 		return nil
 	}
-	if err := e.comeToRest(ctx, quiesceTimeout); err != nil {
+	how := machine.Quiesce
+	if goOn {
+		how = machine.Freeze
+	}
+	if err := e.comeToRest(ctx, quiesceTimeout, how); err != nil {
 		return err
 	}
 	e.unlink()
@@ -264,14 +270,14 @@ func (e *execution) backTo(ctx context.Context, s space.ExecutionState) {
 	}
 }
 
-// comeToRest lets the guest write out its files; its processes stand still from then on.
-func (e *execution) comeToRest(ctx context.Context, limit time.Duration) error {
+// comeToRest has the guest's processes stand still, in one of the ways that package machine has.
+func (e *execution) comeToRest(ctx context.Context, limit time.Duration, how func(context.Context, *link.Link) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := e.reachGuest(ctx); err != nil {
 		return err
 	}
-	if err := machine.Quiesce(ctx, e.link); err != nil {
+	if err := how(ctx, e.link); err != nil {
 		return space.Errorf(space.CodeGuest, "the sandbox's guest doesn't come to rest: %w", err)
 	}
 	return nil

@@ -100,7 +100,7 @@ func (e *execution) halt(ctx context.Context) {
 	if err := e.terminate(ctx); err != nil && ctx.Err() == nil {
 		e.log.Warn("processes are ended with their machine", "err", err)
 	}
-	if err := e.comeToRest(ctx, quiesceTimeout); err != nil && ctx.Err() == nil {
+	if err := e.comeToRest(ctx, quiesceTimeout, machine.Quiesce); err != nil && ctx.Err() == nil {
 		e.log.Warn("a guest is ended without having written out its files", "err", err)
 	}
 	if ctx.Err() != nil {
