@@ -34,6 +34,11 @@ func awaitControl(ctx context.Context, i instance.Instance) error {
 	return await(ctx, i, controlTimeout, func(ctx context.Context) error { _, err := c.Health(ctx); return err })
 }
 
+// awaitE2B waits until E2B's SDKs are served.
+func awaitE2B(ctx context.Context, i instance.Instance) error {
+	return await(ctx, i, controlTimeout, func(ctx context.Context) error { return ready(ctx, i, instance.E2B) })
+}
+
 // awaitNode waits until the node's host is ready and the node has synchronized with the control plane, and says what it is.
 func awaitNode(ctx context.Context, i instance.Instance, tell io.Writer, getenv func(string) string) (note string, err error) {
 	known, _, err := cli.Known(getenv, i.Name)

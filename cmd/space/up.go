@@ -85,6 +85,9 @@ func up(ctx context.Context, s *steps, name string, install bool, database strin
 	if err := s.do("API key", func() (note string, err error) { note, path, err = ensureKey(ctx, i, cfg.PublicURL); return note, err }); err != nil {
 		return upResult{}, err
 	}
+	if err := s.do("E2B's SDKs", func() (string, error) { return cfg.E2BURL + " and " + cfg.E2BSandboxURL, awaitE2B(ctx, i) }); err != nil {
+		return upResult{}, err
+	}
 	if err := s.do("node", func() (string, error) { return awaitNode(ctx, i, s.to, userEnvironment) }); err != nil {
 		return upResult{}, err
 	}
