@@ -16,6 +16,10 @@ type (
 	SandboxToken        = gen.SandboxToken
 	SandboxTokenCreated = gen.SandboxTokenCreated
 	Lifetime            = gen.Lifetime
+	Lifecycle           = gen.Lifecycle
+	Idle                = gen.Idle
+	Rolling             = gen.Rolling
+	Tier                = gen.Tier
 	Metadata            = gen.Metadata
 	Environment         = gen.Environment
 	Metrics             = gen.Metrics

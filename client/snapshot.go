@@ -138,3 +138,24 @@ func whenTrue(b bool) *bool {
 	}
 	return &b
 }
+
+// Garbage is snapshots that aren't needed any more.
+type Garbage = gen.Garbage
+
+// Garbage returns the project's snapshots that would go now.
+func (c *Client) Garbage(ctx context.Context) (Garbage, error) {
+	g, err := decode[Garbage](c.api.ListGarbage(ctx))
+	if err != nil {
+		return g, fmt.Errorf("list what isn't needed: %w", err)
+	}
+	return g, nil
+}
+
+// CollectGarbage lets those snapshots go, and returns them.
+func (c *Client) CollectGarbage(ctx context.Context) (Garbage, error) {
+	g, err := decode[Garbage](c.api.CollectGarbage(ctx))
+	if err != nil {
+		return g, fmt.Errorf("collect what isn't needed: %w", err)
+	}
+	return g, nil
+}

@@ -39,7 +39,7 @@ var management = []row{
 	{operation: "getMe", least: space.RoleViewer}, {operation: "listRoles", least: space.RoleViewer}, {operation: "getNode", least: space.RoleViewer},
 	{operation: "listSandboxes", least: space.RoleViewer}, {operation: "getSandbox", least: space.RoleViewer},
 	{operation: "getSandboxMetrics", least: space.RoleViewer}, {operation: "listSandboxTokens", least: space.RoleViewer},
-	{operation: "listSnapshots", least: space.RoleViewer}, {operation: "listSandboxSnapshots", least: space.RoleViewer}, {operation: "getSnapshot", least: space.RoleViewer},
+	{operation: "listSnapshots", least: space.RoleViewer}, {operation: "listGarbage", least: space.RoleViewer}, {operation: "collectGarbage", least: space.RoleDeveloper}, {operation: "listSandboxSnapshots", least: space.RoleViewer}, {operation: "getSnapshot", least: space.RoleViewer},
 	{operation: "listSessions", least: space.RoleViewer}, {operation: "getSession", least: space.RoleViewer},
 	{operation: "getOperation", least: space.RoleViewer}, {operation: "listTemplates", least: space.RoleViewer}, {operation: "listUploads", least: space.RoleViewer},
 	{operation: "getTemplate", least: space.RoleViewer}, {operation: "getTemplateLogs", least: space.RoleViewer},

@@ -20,6 +20,7 @@ import (
 	"github.com/space-platform/space/internal/control/operations"
 	"github.com/space-platform/space/internal/control/projects"
 	"github.com/space-platform/space/internal/control/prune"
+	"github.com/space-platform/space/internal/control/retention"
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
@@ -66,7 +67,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	tpls := templates.New(store, bell, i.Node())
 	boxes := sandboxes.New(store, tpls, bell)
 	ups := uploads.New(store, bell, i.Node(), c.EdgeURL)
-	seen := activity.New(store)
+	seen, garbage := activity.New(store), retention.NewCollector(store, bell)
 	ses := sessions.New(store, boxes, tpls, seen, bell, c.EdgeURL)
 	doors := access.New(store, boxes, seen, bell, c.EdgeURL)
 	node := nodesync.NewNode(i.Node(), store, seen, bell)
@@ -80,7 +81,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	}
 	public := api.New(api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: ses, Access: doors, Meter: node, Templates: tpls, Uploads: ups, Operations: ops, Database: store, Cursors: key, Node: i.Node(), Version: version,
+		Sandboxes: boxes, Sessions: ses, Access: doors, Garbage: garbage, Meter: node, Templates: tpls, Uploads: ups, Operations: ops, Database: store, Cursors: key, Node: i.Node(), Version: version,
 	})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return internal.Serve(ctx, rpc) })
@@ -89,5 +90,7 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	g.Go(func() error { controllers.ExpireSandboxes(ctx, store, boxes, bell); return nil })
 	g.Go(func() error { controllers.EndIdleSandboxes(ctx, store, boxes, seen); return nil })
 	g.Go(func() error { seen.Run(ctx); return nil })
+	g.Go(func() error { controllers.CollectSnapshots(ctx, garbage); return nil })
+	g.Go(func() error { controllers.RollSnapshots(ctx, store, boxes); return nil })
 	return g.Wait()
 }

@@ -31,6 +31,15 @@ func (f *fake) history(mux *http.ServeMux) {
 		answer(w, 200, gen.SnapshotPage{Items: append([]gen.Snapshot{}, f.snapshots...)})
 	}
 	mux.HandleFunc("GET /v1/snapshots", list)
+	mux.HandleFunc("/v1/garbage", func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		g := gen.Garbage{Items: append([]gen.Snapshot{}, f.snapshots[:1]...), Bytes: 20 << 20}
+		if r.Method == http.MethodDelete {
+			f.snapshots = f.snapshots[1:]
+		}
+		answer(w, 200, g)
+	})
 	mux.HandleFunc("GET /v1/sandboxes/{id}/snapshots", list)
 	mux.HandleFunc("DELETE /v1/snapshots/{ref}", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("ref") != "snp_1" {

@@ -37,7 +37,7 @@ func Root(platform ...*cobra.Command) *cobra.Command {
 	root.Flags().VarP(new(format), "output", "o", "how to show errors")
 	root.Flags().Lookup("output").Hidden = true // it shows nothing but help; that there is no such command may be wanted as JSON
 	a := &app{getenv: os.Getenv, lookupenv: os.LookupEnv}
-	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), attachCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), snapshotCommand(a), treeCommand(a), templateCommand(a))...)
+	root.AddCommand(in(groupWork, runCommand(a), execCommand(a), shellCommand(a), attachCommand(a), cpCommand(a), psCommand(a), killCommand(a), topCommand(a), sandboxCommand(a), snapshotCommand(a), treeCommand(a), gcCommand(a), templateCommand(a))...)
 	root.AddCommand(in(groupOrg, eventsCommand(a), operationCommand(a), projectCommand(a), userCommand(a), roleCommand(a), keyCommand(a))...)
 	root.AddCommand(in(groupPlatform, platform...)...)
 	root.AddCommand(completionCommand())

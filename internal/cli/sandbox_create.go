@@ -28,7 +28,7 @@ func sandboxCreateCommand(n *connection) *cobra.Command {
 	c.Flags().StringVar(&snapshot, "snapshot", "", "snapshot to create it of, by id or name, instead of a template")
 	n.completesFlag(c, "snapshot", snapshots(""))
 	c.ValidArgsFunction = n.completes(false, usableTemplates)
-	f.add(c, "delete", "stop")
+	f.add(c, "delete", "stop", "suspend")
 	numberVar(c.Flags(), &vcpus, "vcpus", "", "virtual CPUs; the template's if not given", 1, maxVCPUs)
 	numberVar(c.Flags(), &memory, "memory-mb", "", "memory in MiB; the template's if not given", minMemoryMiB, maxMemoryMiB)
 	numberVar(c.Flags(), &disk, "disk-mb", "", "disk in MiB; the template's if not given", minDiskMiB, maxDiskMiB)
@@ -39,6 +39,9 @@ func sandboxCreateCommand(n *connection) *cobra.Command {
 		}
 		var err error
 		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
+			return err
+		}
+		if in.Lifecycle, err = f.lifecycle(cmd); err != nil {
 			return err
 		}
 		setSize(cmd, "vcpus", &vcpus, &in.Vcpus)

@@ -24,7 +24,7 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 			"  space sandbox update sbx_… --metadata team=a --metadata run=7",
 	}
 	c.ValidArgsFunction = n.completes(false, sandboxes())
-	f.add(c, "delete", "stop", "none")
+	f.add(c, "delete", "stop", "suspend", "none")
 	c.RunE = n.act(func(ctx context.Context, cl *client.Client, args []string, out io.Writer) error {
 		var in client.SandboxUpdate
 		if err := wantsChange(c); err != nil {
@@ -32,6 +32,9 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 		}
 		var err error
 		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
+			return err
+		}
+		if in.Lifecycle, err = f.lifecycle(c); err != nil {
 			return err
 		}
 		s, err := cl.UpdateSandbox(ctx, args[0], in)
@@ -48,6 +51,12 @@ type lifeFlags struct {
 	metadata, env []string
 	lifetime      time.Duration
 	onExpiry      gen.LifetimeOnExpiry
+
+	autoWake             bool
+	idle                 time.Duration
+	onIdle               gen.IdleAction
+	diskEvery, fullEvery time.Duration
+	budget               int
 }
 
 // add adds the flags, with the actions that may be taken when a lifetime ends.
@@ -61,6 +70,50 @@ func (f *lifeFlags) add(c *cobra.Command, actions ...gen.LifetimeOnExpiry) {
 		usage += ". none removes a lifetime that it has"
 	}
 	choiceVar(c, &f.onExpiry, "on-expiry", usage, actions)
+	s.BoolVar(&f.autoWake, "auto-wake", true, "wake it by itself when somebody needs it to run")
+	spanVar(s, &f.idle, "idle", "after how long without activity --on-idle happens; 6h if not given", time.Minute, 365*day)
+	choiceVar(c, &f.onIdle, "on-idle", "what happens when nothing was done with it for --idle; suspend if not given", []gen.IdleAction{"suspend", "delete", "none"})
+	spanVar(s, &f.fullEvery, "snapshot-every", "time between snapshots that it takes of itself; none if not given", time.Minute, 7*day)
+	spanVar(s, &f.diskEvery, "disk-snapshot-every", "time between snapshots of its disk alone; none if not given", time.Minute, 7*day)
+	numberVar(s, &f.budget, "snapshot-budget-mb", "", "what those may take together, in MiB; unlimited if not given", 1, 1<<24)
+}
+
+// lifecycle is nil if nothing is said of it.
+func (f *lifeFlags) lifecycle(c *cobra.Command) (*gen.Lifecycle, error) {
+	var out gen.Lifecycle
+	given := c.Flags().Changed
+	if given("auto-wake") {
+		out.AutoWake = &f.autoWake
+	}
+	if given("idle") || given("on-idle") {
+		out.Idle = &gen.Idle{Action: cmp.Or(f.onIdle, "suspend")}
+		if given("idle") {
+			out.Idle.AfterSeconds = wholeSeconds(f.idle)
+		}
+	}
+	if given("snapshot-every") || given("disk-snapshot-every") {
+		out.Rolling = &gen.Rolling{FullEverySeconds: wholeSeconds(f.fullEvery), DiskEverySeconds: wholeSeconds(f.diskEvery)}
+	}
+	if given("snapshot-budget-mb") {
+		if out.Rolling == nil {
+			return nil, wrongly("add --snapshot-every, for example --snapshot-every 10m", "--snapshot-budget-mb is of snapshots that it takes of itself, and it takes none")
+		}
+		budget := int64(f.budget)
+		out.Rolling.BudgetMb = &budget
+	}
+	if out == (gen.Lifecycle{}) {
+		return nil, nil
+	}
+	return &out, nil
+}
+
+// wholeSeconds is a time that may not be given.
+func wholeSeconds(d time.Duration) *int {
+	if d == 0 {
+		return nil
+	}
+	n := int(d / time.Second)
+	return &n
 }
 
 // values are nil for what wasn't given.

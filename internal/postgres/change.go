@@ -77,6 +77,9 @@ func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c 
 	case c.Done:
 		return done(ctx, q, box, c, out)
 	}
+	if c.Kind == "" { // a snapshot alone
+		return insertSnapshot(ctx, q, box, *c.Snapshot)
+	}
 	out.Operation = c.Operation
 	if c.Supersede != nil {
 		ended, err := endSandboxOperation(ctx, q, box.ID, c.Supersede)

@@ -187,10 +187,9 @@ func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 	if r.IdleAfterSeconds != nil && r.IdleAction != nil {
 		out.Lifecycle.Idle = &record.Idle{After: time.Duration(*r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(*r.IdleAction)}
 	}
-	if len(r.Rolling) > 0 {
-		if err := json.Unmarshal(r.Rolling, &out.Lifecycle.Rolling); err != nil {
-			return record.Sandbox{}, err
-		}
+	var err error
+	if out.Lifecycle.Rolling, err = readRolling(r.Rolling); err != nil {
+		return record.Sandbox{}, err
 	}
 	if r.RecoveryAt != nil {
 		out.Recovery = &record.Recovery{Snapshot: r.Recovery, At: *r.RecoveryAt}

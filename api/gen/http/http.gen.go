@@ -716,6 +716,15 @@ type FileURLCreate struct {
 // FileURLCreateOperation `read` is a GET, `write` a PUT.
 type FileURLCreateOperation string
 
+// Garbage defines model for Garbage.
+type Garbage struct {
+	// Bytes That are free without them.
+	Bytes int64 `json:"bytes"`
+
+	// Items Snapshots that aren't needed any more.
+	Items []Snapshot `json:"items"`
+}
+
 // GuestMetrics What the guest says of itself.
 type GuestMetrics struct {
 	// DiskTotalBytes Of its root file system.
@@ -2486,6 +2495,18 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CollectGarbage Let them go now
+	//
+	// Corresponds with DELETE /v1/garbage (the `CollectGarbage` operationId).
+	CollectGarbage(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListGarbage Which of the project's snapshots aren't needed any more
+	//
+	// Those that nobody asked for, that nothing was suspended into or is being made of, and that are no sandbox's newest. The platform lets them go by itself, within a minute.
+	//
+	// Corresponds with GET /v1/garbage (the `ListGarbage` operationId).
+	ListGarbage(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListKeys List the keys that the caller may see, newest first
 	//
 	// Corresponds with GET /v1/keys (the `ListKeys` operationId).
@@ -3034,6 +3055,38 @@ func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn
 // Corresponds with GET /v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CollectGarbage Let them go now
+//
+// Corresponds with DELETE /v1/garbage (the `CollectGarbage` operationId).
+func (c *Client) CollectGarbage(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCollectGarbageRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListGarbage Which of the project's snapshots aren't needed any more
+//
+// Those that nobody asked for, that nothing was suspended into or is being made of, and that are no sandbox's newest. The platform lets them go by itself, within a minute.
+//
+// Corresponds with GET /v1/garbage (the `ListGarbage` operationId).
+func (c *Client) ListGarbage(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListGarbageRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -4398,6 +4451,60 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 			req.Header.Set("Last-Event-ID", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewCollectGarbageRequest constructs an http.Request for the CollectGarbage method
+func NewCollectGarbageRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/garbage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListGarbageRequest constructs an http.Request for the ListGarbage method
+func NewListGarbageRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/garbage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -7555,6 +7662,22 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
 
+	// CollectGarbageWithResponse Let them go now
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/garbage (the `CollectGarbage` operationId).
+	CollectGarbageWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CollectGarbageResponse, error)
+
+	// ListGarbageWithResponse Which of the project's snapshots aren't needed any more
+	//
+	// Those that nobody asked for, that nothing was suspended into or is being made of, and that are no sandbox's newest. The platform lets them go by itself, within a minute.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/garbage (the `ListGarbage` operationId).
+	ListGarbageWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListGarbageResponse, error)
+
 	// ListKeysWithResponse List the keys that the caller may see, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8282,6 +8405,102 @@ func (r ListEventsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CollectGarbageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Garbage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CollectGarbageResponse) GetJSON200() *Garbage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CollectGarbageResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CollectGarbageResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CollectGarbageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CollectGarbageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CollectGarbageResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListGarbageResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Garbage
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListGarbageResponse) GetJSON200() *Garbage {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListGarbageResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListGarbageResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListGarbageResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListGarbageResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListGarbageResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11094,6 +11313,34 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 	return ParseListEventsResponse(rsp)
 }
 
+// CollectGarbageWithResponse Let them go now
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/garbage (the `CollectGarbage` operationId).
+func (c *ClientWithResponses) CollectGarbageWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*CollectGarbageResponse, error) {
+	rsp, err := c.CollectGarbage(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCollectGarbageResponse(rsp)
+}
+
+// ListGarbageWithResponse Which of the project's snapshots aren't needed any more
+//
+// Those that nobody asked for, that nothing was suspended into or is being made of, and that are no sandbox's newest. The platform lets them go by itself, within a minute.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/garbage (the `ListGarbage` operationId).
+func (c *ClientWithResponses) ListGarbageWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListGarbageResponse, error) {
+	rsp, err := c.ListGarbage(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListGarbageResponse(rsp)
+}
+
 // ListKeysWithResponse List the keys that the caller may see, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -12204,6 +12451,72 @@ func ParseListEventsResponse(rsp *http.Response) (*ListEventsResponse, error) {
 
 	case rsp.StatusCode == 200:
 		// Content-type (text/event-stream) unsupported
+
+	}
+
+	return response, nil
+}
+
+// ParseCollectGarbageResponse parses an HTTP response from a CollectGarbageWithResponse call
+func ParseCollectGarbageResponse(rsp *http.Response) (*CollectGarbageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CollectGarbageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Garbage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListGarbageResponse parses an HTTP response from a ListGarbageWithResponse call
+func ParseListGarbageResponse(rsp *http.Response) (*ListGarbageResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListGarbageResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Garbage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
 
 	}
 
@@ -14156,6 +14469,12 @@ type ServerInterface interface {
 	// ListEvents Lifecycle events of the project, oldest first; a stream with `Accept` text/event-stream
 	// (GET /v1/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
+	// CollectGarbage Let them go now
+	// (DELETE /v1/garbage)
+	CollectGarbage(w http.ResponseWriter, r *http.Request)
+	// ListGarbage Which of the project's snapshots aren't needed any more
+	// (GET /v1/garbage)
+	ListGarbage(w http.ResponseWriter, r *http.Request)
 	// ListKeys List the keys that the caller may see, newest first
 	// (GET /v1/keys)
 	ListKeys(w http.ResponseWriter, r *http.Request, params ListKeysParams)
@@ -14437,6 +14756,34 @@ func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CollectGarbage operation middleware
+func (siw *ServerInterfaceWrapper) CollectGarbage(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CollectGarbage(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListGarbage operation middleware
+func (siw *ServerInterfaceWrapper) ListGarbage(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListGarbage(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -16823,6 +17170,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/healthz", wrapper.GetHealth)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/readyz", wrapper.GetReadiness)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/events", wrapper.ListEvents)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/garbage", wrapper.CollectGarbage)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/garbage", wrapper.ListGarbage)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/keys", wrapper.ListKeys)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/keys/{key}", wrapper.RevokeKey)
@@ -17033,6 +17382,82 @@ type ListEventsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListEventsdefaultApplicationProblemPlusJSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CollectGarbageRequestObject struct {
+}
+
+type CollectGarbageResponseObject interface {
+	VisitCollectGarbageResponse(w http.ResponseWriter) error
+}
+
+type CollectGarbage200JSONResponse Garbage
+
+func (response CollectGarbage200JSONResponse) VisitCollectGarbageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CollectGarbagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CollectGarbagedefaultApplicationProblemPlusJSONResponse) VisitCollectGarbageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListGarbageRequestObject struct {
+}
+
+type ListGarbageResponseObject interface {
+	VisitListGarbageResponse(w http.ResponseWriter) error
+}
+
+type ListGarbage200JSONResponse Garbage
+
+func (response ListGarbage200JSONResponse) VisitListGarbageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListGarbagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListGarbagedefaultApplicationProblemPlusJSONResponse) VisitListGarbageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -19479,6 +19904,12 @@ type StrictServerInterface interface {
 	// ListEvents Lifecycle events of the project, oldest first; a stream with `Accept` text/event-stream
 	// (GET /v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
+	// CollectGarbage Let them go now
+	// (DELETE /v1/garbage)
+	CollectGarbage(ctx context.Context, request CollectGarbageRequestObject) (CollectGarbageResponseObject, error)
+	// ListGarbage Which of the project's snapshots aren't needed any more
+	// (GET /v1/garbage)
+	ListGarbage(ctx context.Context, request ListGarbageRequestObject) (ListGarbageResponseObject, error)
 	// ListKeys List the keys that the caller may see, newest first
 	// (GET /v1/keys)
 	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
@@ -19758,6 +20189,54 @@ func (sh *strictHandler) ListEvents(w http.ResponseWriter, r *http.Request, para
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
 		if err := validResponse.VisitListEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CollectGarbage operation middleware
+func (sh *strictHandler) CollectGarbage(w http.ResponseWriter, r *http.Request) {
+	var request CollectGarbageRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CollectGarbage(ctx, request.(CollectGarbageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CollectGarbage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CollectGarbageResponseObject); ok {
+		if err := validResponse.VisitCollectGarbageResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListGarbage operation middleware
+func (sh *strictHandler) ListGarbage(w http.ResponseWriter, r *http.Request) {
+	var request ListGarbageRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListGarbage(ctx, request.(ListGarbageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListGarbage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListGarbageResponseObject); ok {
+		if err := validResponse.VisitListGarbageResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/record"
 )
 
 // ListSnapshots returns a page of the project's snapshots.
@@ -57,4 +58,30 @@ func (h handlers) DeleteSnapshot(ctx context.Context, r gen.DeleteSnapshotReques
 		return nil, err
 	}
 	return gen.DeleteSnapshot204Response{}, nil
+}
+
+// ListGarbage tells what would go.
+func (h handlers) ListGarbage(ctx context.Context, _ gen.ListGarbageRequestObject) (gen.ListGarbageResponseObject, error) {
+	all, err := h.Garbage.Find(ctx, caller(ctx).Project)
+	if err != nil {
+		return nil, err
+	}
+	return gen.ListGarbage200JSONResponse(renderGarbage(all)), nil
+}
+
+// CollectGarbage lets it go.
+func (h handlers) CollectGarbage(ctx context.Context, _ gen.CollectGarbageRequestObject) (gen.CollectGarbageResponseObject, error) {
+	all, err := h.Garbage.Collect(ctx, caller(ctx).Project)
+	if err != nil {
+		return nil, err
+	}
+	return gen.CollectGarbage200JSONResponse(renderGarbage(all)), nil
+}
+
+func renderGarbage(all []record.Snapshot) gen.Garbage {
+	out := gen.Garbage{Items: make([]gen.Snapshot, 0, len(all))}
+	for _, n := range all {
+		out.Items, out.Bytes = append(out.Items, renderSnapshot(n)), out.Bytes+int64(n.Status.Bytes)
+	}
+	return out
 }

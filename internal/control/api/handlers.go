@@ -12,6 +12,7 @@ import (
 	"github.com/space-platform/space/internal/control/operations"
 	"github.com/space-platform/space/internal/control/projects"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/retention"
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
@@ -46,6 +47,7 @@ type Parts struct {
 	Sandboxes  *sandboxes.Sandboxes
 	Sessions   *sessions.Sessions
 	Access     *access.Access
+	Garbage    *retention.Collector
 	Meter      Meter
 	Templates  *templates.Templates
 	Uploads    *uploads.Uploads

@@ -161,6 +161,28 @@ func digestOf(snapshot string) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(snapshot)))
 }
 
+// holdUp has machines not come up from now on, or do so again.
+func (n *obedientNode) holdUp(hold bool) {
+	n.change(func() {
+		n.start = func(space.Route) (space.ExecutionState, *space.Error) {
+			if hold {
+				return space.ExecutionPending, nil
+			}
+			return space.ExecutionRunning, nil
+		}
+	})
+}
+
+// has reports whether a sandbox has a machine, or is about to; n.mu is held.
+func (n *obedientNode) has(sandbox string) bool {
+	for r := range n.executions {
+		if r.Sandbox == sandbox {
+			return true
+		}
+	}
+	return false
+}
+
 // change changes what the node has or how it behaves, and makes it call anew.
 func (n *obedientNode) change(do func()) {
 	n.mu.Lock()

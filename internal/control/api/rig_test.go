@@ -26,6 +26,7 @@ import (
 	"github.com/space-platform/space/internal/control/operations"
 	"github.com/space-platform/space/internal/control/projects"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/retention"
 	"github.com/space-platform/space/internal/control/sandboxes"
 	"github.com/space-platform/space/internal/control/sessions"
 	"github.com/space-platform/space/internal/control/templates"
@@ -78,7 +79,7 @@ func newRig(t *testing.T) *rig {
 	store.Announce(func(project string) { bell.Ring(wake.Events(project)) })
 	all := api.Parts{
 		Recognizer: store, Bell: bell, Keys: keys.New(store, bell), Projects: projects.New(store), Users: users.New(store), Events: events.New(store, bell),
-		Sandboxes: boxes, Sessions: r.sessions, Templates: tpls, Uploads: ups, Access: r.access, Meter: r.node.sync, Operations: operations.New(store, bell),
+		Sandboxes: boxes, Sessions: r.sessions, Garbage: retention.NewCollector(store, bell), Templates: tpls, Uploads: ups, Access: r.access, Meter: r.node.sync, Operations: operations.New(store, bell),
 		Database: store, Cursors: envelope.New([32]byte{2}), Node: nodeName, Version: "test",
 	}
 	r.serve(t, api.New(all))

@@ -62,6 +62,8 @@ var routes = map[string]route{
 	"POST /v1/sandboxes/{sandbox}/snapshots": {
 		needs: space.PermissionWriteSandboxes, query: []string{"wait"}, body: func() any { return new(gen.SnapshotCreate) }, bare: true, limit: maxBody,
 	},
+	"GET /v1/garbage":                    {needs: space.PermissionReadSandboxes},
+	"DELETE /v1/garbage":                 {needs: space.PermissionWriteSandboxes},
 	"GET /v1/snapshots":                  {needs: space.PermissionReadSandboxes, query: page},
 	"GET /v1/snapshots/{snapshot}":       {needs: space.PermissionReadSandboxes},
 	"DELETE /v1/snapshots/{snapshot}":    {needs: space.PermissionWriteSandboxes},

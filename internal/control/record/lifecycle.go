@@ -38,6 +38,15 @@ type Tier struct {
 	For   time.Duration `json:"for"`
 }
 
+// SnapshotOwner is a sandbox that has snapshots, or takes some of itself.
+type SnapshotOwner struct {
+	Sandbox   string
+	Project   string
+	Deleted   bool     // it's gone, or is to go
+	Rolling   *Rolling // nil: it takes none
+	CreatedAt time.Time
+}
+
 // Idling is a sandbox with which nothing was done for as long as it says.
 type Idling struct {
 	ID       string

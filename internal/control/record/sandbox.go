@@ -116,7 +116,7 @@ type Update struct {
 type Change struct {
 	// Same is the operation that is under way already; nothing else is written.
 	Same string
-	// Kind is the operation that begins.
+	// Kind is the operation that begins; empty: none does.
 	Kind OperationKind
 	// Done says that there's nothing to do: the answer is the newest operation of the kind that has succeeded, or one that ends as it begins.
 	Done bool

@@ -5,6 +5,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/retention"
 )
 
 const (
@@ -38,17 +39,12 @@ type Idle struct {
 type Rolling struct {
 	DiskEverySeconds *int
 	FullEverySeconds *int
-	Keep             []Tier // empty: DefaultTiers
+	Keep             []Tier // empty: the default ones
 	BudgetMiB        *int64
 }
 
 // Tier keeps one snapshot for each interval of the last time; all if the interval is 0.
 type Tier struct{ EverySeconds, ForSeconds int }
-
-// DefaultTiers keep all of the last hour, one for each hour of the last day, and one for each day of the last week.
-var DefaultTiers = []record.Tier{
-	{Every: 0, For: time.Hour}, {Every: time.Hour, For: 24 * time.Hour}, {Every: 24 * time.Hour, For: 7 * 24 * time.Hour},
-}
 
 // defaultLifecycle is that of a sandbox about which nothing is said.
 func defaultLifecycle() record.Lifecycle {
@@ -116,7 +112,7 @@ func (r *Rolling) record() (*record.Rolling, error) {
 		}
 		return nil, nil
 	}
-	out := &record.Rolling{Keep: DefaultTiers}
+	out := &record.Rolling{Keep: retention.DefaultTiers()}
 	if err := interval("lifecycle.rolling.disk_every_seconds", r.DiskEverySeconds, minRolling, maxRolling, &out.DiskEvery); err != nil {
 		return nil, err
 	}

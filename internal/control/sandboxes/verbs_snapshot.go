@@ -245,3 +245,17 @@ func rouse(now record.Situation, operation, execution string, at time.Time) (rec
 		return start(now, operation, execution, at)
 	}
 }
+
+// roll decides about a snapshot that a sandbox takes of itself. It's no operation: nobody waits for it, and it stands in nobody's way.
+func roll(now record.Situation, snapshot string, kind record.SnapshotKind) (record.Change, error) {
+	if err := free(now); err != nil {
+		return record.Change{}, err
+	}
+	if state := State(now.Sandbox); state != space.StateRunning {
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s", state)
+	}
+	if _, err := now.Room(quota.OfSnapshot()); err != nil {
+		return record.Change{}, err
+	}
+	return record.Change{Snapshot: &record.NewSnapshot{ID: snapshot, Route: now.Sandbox.Execution.Route, Kind: kind, Purpose: record.PurposeRolling}}, nil
+}

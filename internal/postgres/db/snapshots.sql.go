@@ -205,6 +205,30 @@ func (q *Queries) MarkSnapshotsGone(ctx context.Context, snapshots []string) err
 	return err
 }
 
+const neededSnapshots = `-- name: NeededSnapshots :many
+SELECT DISTINCT snapshot::text AS snapshot FROM snapshots_in_use WHERE snapshot = ANY($1::text[])
+`
+
+func (q *Queries) NeededSnapshots(ctx context.Context, ids []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, neededSnapshots, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var snapshot string
+		if err := rows.Scan(&snapshot); err != nil {
+			return nil, err
+		}
+		items = append(items, snapshot)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const nodeSnapshots = `-- name: NodeSnapshots :many
 SELECT n.id, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.kind, n.purpose,
     (n.deleted_at IS NOT NULL OR coalesce(st.state IN ('failed', 'lost'), false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
@@ -398,6 +422,50 @@ func (q *Queries) OperationsOfSnapshots(ctx context.Context, sandboxes []string)
 	return items, nil
 }
 
+const rollingSandboxes = `-- name: RollingSandboxes :many
+SELECT s.id, s.project, s.rolling, s.created_at FROM sandboxes s JOIN execution_status st ON st.execution = s.execution
+WHERE s.rolling IS NOT NULL AND s.deleted_at IS NULL AND s.desired = 'running' AND st.state = 'running' AND s.id > $1::text
+ORDER BY s.id LIMIT $2
+`
+
+type RollingSandboxesParams struct {
+	After   string
+	MaxRows int32
+}
+
+type RollingSandboxesRow struct {
+	ID        string
+	Project   string
+	Rolling   []byte
+	CreatedAt time.Time
+}
+
+// Those that run and take snapshots of themselves, in their order behind one.
+func (q *Queries) RollingSandboxes(ctx context.Context, arg RollingSandboxesParams) ([]RollingSandboxesRow, error) {
+	rows, err := q.db.Query(ctx, rollingSandboxes, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RollingSandboxesRow
+	for rows.Next() {
+		var i RollingSandboxesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.Rolling,
+			&i.CreatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const snapshot = `-- name: Snapshot :one
 SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
     n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
@@ -497,6 +565,54 @@ func (q *Queries) SnapshotNamed(ctx context.Context, arg SnapshotNamedParams) (b
 	var exists bool
 	err := row.Scan(&exists)
 	return exists, err
+}
+
+const snapshotOwners = `-- name: SnapshotOwners :many
+SELECT n.sandbox, n.project, coalesce(s.desired, 'deleted')::text AS desired, s.rolling
+FROM (SELECT DISTINCT x.sandbox, x.project FROM snapshots x
+    WHERE x.deleted_at IS NULL AND x.name = '' AND x.sandbox > $1::text AND ($2::text = '' OR x.project = $2::text)
+    ORDER BY x.sandbox LIMIT $3) n
+LEFT JOIN sandboxes s ON s.id = n.sandbox
+ORDER BY n.sandbox
+`
+
+type SnapshotOwnersParams struct {
+	After   string
+	Project string
+	MaxRows int32
+}
+
+type SnapshotOwnersRow struct {
+	Sandbox string
+	Project string
+	Desired string
+	Rolling []byte
+}
+
+// The sandboxes that have snapshots which nobody gave a name, in their order behind one; of one project, if that is given.
+func (q *Queries) SnapshotOwners(ctx context.Context, arg SnapshotOwnersParams) ([]SnapshotOwnersRow, error) {
+	rows, err := q.db.Query(ctx, snapshotOwners, arg.After, arg.Project, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SnapshotOwnersRow
+	for rows.Next() {
+		var i SnapshotOwnersRow
+		if err := rows.Scan(
+			&i.Sandbox,
+			&i.Project,
+			&i.Desired,
+			&i.Rolling,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const snapshotUser = `-- name: SnapshotUser :many

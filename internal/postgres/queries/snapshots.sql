@@ -98,3 +98,21 @@ UPDATE snapshots SET gone_at = now() WHERE id = ANY(@snapshots::text[]) AND gone
 -- name: OperationsOfSnapshots :many
 -- Those that run and wait for a snapshot.
 SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running' AND snapshot IS NOT NULL;
+
+-- name: SnapshotOwners :many
+-- The sandboxes that have snapshots which nobody gave a name, in their order behind one; of one project, if that is given.
+SELECT n.sandbox, n.project, coalesce(s.desired, 'deleted')::text AS desired, s.rolling
+FROM (SELECT DISTINCT x.sandbox, x.project FROM snapshots x
+    WHERE x.deleted_at IS NULL AND x.name = '' AND x.sandbox > @after::text AND (@project::text = '' OR x.project = @project::text)
+    ORDER BY x.sandbox LIMIT @max_rows) n
+LEFT JOIN sandboxes s ON s.id = n.sandbox
+ORDER BY n.sandbox;
+
+-- name: NeededSnapshots :many
+SELECT DISTINCT snapshot::text AS snapshot FROM snapshots_in_use WHERE snapshot = ANY(@ids::text[]);
+
+-- name: RollingSandboxes :many
+-- Those that run and take snapshots of themselves, in their order behind one.
+SELECT s.id, s.project, s.rolling, s.created_at FROM sandboxes s JOIN execution_status st ON st.execution = s.execution
+WHERE s.rolling IS NOT NULL AND s.deleted_at IS NULL AND s.desired = 'running' AND st.state = 'running' AND s.id > @after::text
+ORDER BY s.id LIMIT @max_rows;

@@ -1,0 +1,106 @@
+package api_test
+
+import (
+	"testing"
+
+	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// TestGarbage suspends a sandbox again and again: what it was suspended into before goes, what is needed stays, and what is told to go is what goes.
+func TestGarbage(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	var first, last string
+	for i := range 3 {
+		last = r.verb(t, box.Id, "suspend").Snapshot.Id
+		if i == 0 {
+			first = last
+		}
+		r.verb(t, box.Id, "restore")
+	}
+	found := decode[gen.Garbage](t, r.do(t, "GET", "/v1/garbage", nil).want(t, 200))
+	if len(found.Items) != 2 || found.Items[0].Id != first || found.Bytes != 2*5<<20 {
+		t.Fatalf("%+v", found)
+	}
+	// Something is being made of one of them.
+	pending := r.pending(t, first)
+	if found = decode[gen.Garbage](t, r.do(t, "GET", "/v1/garbage", nil).want(t, 200)); len(found.Items) != 1 {
+		t.Fatalf("%+v", found)
+	}
+	gone := decode[gen.Garbage](t, r.do(t, "DELETE", "/v1/garbage", nil).want(t, 200))
+	if len(gone.Items) != 1 || gone.Items[0].Id != found.Items[0].Id {
+		t.Errorf("%+v went, not %+v", gone, found)
+	}
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 2 })
+	r.deleteSandbox(t, pending)
+	if gone = decode[gen.Garbage](t, r.do(t, "DELETE", "/v1/garbage", nil).want(t, 200)); len(gone.Items) != 1 || gone.Items[0].Id != first {
+		t.Errorf("%+v", gone)
+	}
+	if s := decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+box.Id, nil).want(t, 200)); s.RecoveryPoint.Snapshot != last {
+		t.Errorf("the recovery point is %+v", s.RecoveryPoint)
+	}
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 1 })
+
+	// The source goes while something is still to be loaded: its snapshot stays until that is.
+	pending = r.pending(t, last)
+	r.deleteSandbox(t, box.Id)
+	if gone = decode[gen.Garbage](t, r.do(t, "DELETE", "/v1/garbage", nil).want(t, 200)); len(gone.Items) != 0 {
+		t.Errorf("%+v", gone)
+	}
+	r.deleteSandbox(t, pending)
+	if gone = decode[gen.Garbage](t, r.do(t, "DELETE", "/v1/garbage", nil).want(t, 200)); len(gone.Items) != 1 {
+		t.Errorf("%+v", gone)
+	}
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 0 })
+}
+
+// pending begins a sandbox of a snapshot whose machine doesn't come up.
+func (r *rig) pending(t *testing.T, snapshot string) string {
+	t.Helper()
+	r.node.holdUp(true)
+	defer r.node.holdUp(false)
+	o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes", `{"snapshot":"`+snapshot+`"}`).want(t, 202))
+	r.node.without(t, func() bool { return r.node.has(o.Sandbox.Id) })
+	return o.Sandbox.Id
+}
+
+// TestRolling has a sandbox take snapshots of itself: they stand in nobody's way, and go as its lifecycle says.
+func TestRolling(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"rolling":{"full_every_seconds":60,"budget_mb":12}}}`).want(t, 200)
+	owners, err := r.store.RollingSandboxes(t.Context(), "", 10)
+	if err != nil || len(owners) != 1 || owners[0].Sandbox != box.Id || owners[0].Rolling.BudgetBytes != 12<<20 {
+		t.Fatalf("%+v, %v", owners, err)
+	}
+	for range 4 {
+		if err := r.boxes.Roll(t.Context(), owners[0].Project, box.Id, record.SnapshotFull); err != nil {
+			t.Fatal(err)
+		}
+		r.verb(t, box.Id, "pause")
+		r.verb(t, box.Id, "resume")
+	}
+	ready := func() (out []gen.Snapshot) {
+		for _, n := range decode[gen.SnapshotPage](t, r.do(t, "GET", "/v1/sandboxes/"+box.Id+"/snapshots", nil).want(t, 200)).Items {
+			if n.State == gen.SnapshotStateReady && n.Purpose == gen.SnapshotPurposeRolling {
+				out = append(out, n)
+			}
+		}
+		return out
+	}
+	r.node.without(t, func() bool { return len(r.node.snapshots) == 4 })
+	for len(ready()) < 4 { // they're reported by now
+		if t.Context().Err() != nil {
+			t.Fatal("they aren't ready")
+		}
+	}
+	gone := decode[gen.Garbage](t, r.do(t, "DELETE", "/v1/garbage", nil).want(t, 200))
+	if left := ready(); len(gone.Items) != 2 || len(left) != 2 {
+		t.Errorf("%d of 5 MiB each are left of a budget of 12, %d went", len(left), len(gone.Items))
+	}
+	r.verb(t, box.Id, "stop")
+	if err := r.boxes.Roll(t.Context(), owners[0].Project, box.Id, record.SnapshotFull); err == nil {
+		t.Error("a stopped sandbox takes a snapshot of itself")
+	}
+}

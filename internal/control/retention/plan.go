@@ -1,0 +1,112 @@
+// Package retention decides which snapshots sandboxes take of themselves, and which of those that nobody asked for aren't needed any more. What somebody asked
+// for stays until somebody deletes it, or its sandbox; what a sandbox is suspended into or is being made of stays whatever is decided here: the store sees to that.
+package retention
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/space-platform/space/internal/control/record"
+)
+
+// DefaultTiers keep all of the last hour, one for each hour of the last day, and one for each day of the last week.
+func DefaultTiers() []record.Tier {
+	return []record.Tier{{Every: 0, For: time.Hour}, {Every: time.Hour, For: 24 * time.Hour}, {Every: 24 * time.Hour, For: 7 * 24 * time.Hour}}
+}
+
+// Due says whether a sandbox takes a snapshot of itself at a time, and of which kind. A full one has the disk, too; one that failed was one.
+func Due(now, created time.Time, r record.Rolling, all []record.Snapshot) (record.SnapshotKind, bool) {
+	full, disk := created, created
+	for _, n := range all {
+		if n.Purpose != record.PurposeRolling {
+			continue
+		}
+		disk = later(disk, n.CreatedAt)
+		if n.Kind == record.SnapshotFull {
+			full = later(full, n.CreatedAt)
+		}
+	}
+	switch {
+	case r.FullEvery > 0 && !full.Add(r.FullEvery).After(now):
+		return record.SnapshotFull, true
+	case r.DiskEvery > 0 && !disk.Add(r.DiskEvery).After(now):
+		return record.SnapshotDisk, true
+	default:
+		return "", false
+	}
+}
+
+// Unneeded returns those of a sandbox's snapshots that may go at a time, oldest first. The newest one that is ready is its recovery point, and stays, as does the
+// newest that has its memory. rolling is how it takes snapshots of itself; nil: it doesn't, or doesn't any more.
+func Unneeded(now time.Time, rolling *record.Rolling, all []record.Snapshot) []record.Snapshot {
+	ready := slices.DeleteFunc(slices.Clone(all), func(n record.Snapshot) bool { return n.Status.State != record.SnapshotReady || n.Deleted })
+	slices.SortFunc(ready, func(a, b record.Snapshot) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	stays := map[string]bool{}
+	tiers, budget := DefaultTiers(), uint64(0)
+	if rolling != nil {
+		tiers, budget = rolling.Keep, rolling.BudgetBytes
+	}
+	for _, kind := range []record.SnapshotKind{record.SnapshotFull, record.SnapshotDisk} {
+		for _, t := range tiers {
+			keepTier(now, t, kind, ready, stays)
+		}
+	}
+	if budget > 0 {
+		keepWithin(budget, ready, stays)
+	}
+	if len(ready) > 0 {
+		stays[ready[0].ID] = true
+	}
+	if i := slices.IndexFunc(ready, func(n record.Snapshot) bool { return n.Kind == record.SnapshotFull }); i >= 0 {
+		stays[ready[i].ID] = true
+	}
+	var out []record.Snapshot
+	for _, n := range slices.Backward(ready) {
+		if n.Purpose != record.PurposeAsked && !stays[n.ID] {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// keepTier keeps of the snapshots of one kind that a sandbox took of itself, newest first, the newest one in each interval of a tier.
+func keepTier(now time.Time, t record.Tier, kind record.SnapshotKind, ready []record.Snapshot, stays map[string]bool) {
+	taken := map[int64]bool{} // intervals, counted from the beginning of time: what is kept doesn't change as time goes on
+	for _, n := range ready {
+		if n.Purpose != record.PurposeRolling || n.Kind != kind || now.Sub(n.CreatedAt) > t.For {
+			continue
+		}
+		if t.Every == 0 {
+			stays[n.ID] = true
+			continue
+		}
+		if i := n.CreatedAt.UnixNano() / int64(t.Every); !taken[i] {
+			taken[i], stays[n.ID] = true, true
+		}
+	}
+}
+
+// keepWithin lets the oldest go of what a sandbox took of itself until the rest is within a budget. The newest stays, however large it is.
+func keepWithin(budget uint64, ready []record.Snapshot, stays map[string]bool) {
+	sum, first := uint64(0), true
+	for _, n := range ready {
+		if n.Purpose != record.PurposeRolling || !stays[n.ID] {
+			continue
+		}
+		sum += n.Status.Bytes
+		if sum > budget && !first {
+			stays[n.ID] = false
+		}
+		first = false
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
