@@ -3,7 +3,10 @@ package pgtest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -54,6 +57,12 @@ func Faulty(t testing.TB, url string) (*pgxpool.Pool, *Fault) {
 	return pool, f
 }
 
+// commitMessages are those with which pgx commits: a simple query, or a Bind of the statement that it has prepared under the hash of its text.
+var commitMessages = [][]byte{
+	[]byte("Q\x00\x00\x00\x0bcommit\x00"),
+	fmt.Appendf(nil, "\x00stmtcache_%x\x00\x00", func() []byte { h := sha256.Sum256([]byte("commit")); return h[:24] }()),
+}
+
 // faultyConn watches for the message with which pgx commits.
 type faultyConn struct {
 	net.Conn
@@ -61,7 +70,7 @@ type faultyConn struct {
 }
 
 func (c *faultyConn) Write(b []byte) (int, error) {
-	if !bytes.Contains(b, []byte("commit\x00")) {
+	if !slices.ContainsFunc(commitMessages, func(m []byte) bool { return bytes.Contains(b, m) }) {
 		return c.Conn.Write(b)
 	}
 	switch c.fault.mode.Swap(cutNever) {

@@ -22,25 +22,25 @@ func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (out rec
 	if err != nil {
 		return out, err
 	}
-	err = s.write(ctx, "create session "+n.ID, func(ctx context.Context, q *db.Queries) error {
-		row, err := q.CreateSession(ctx, db.CreateSessionParams{
+	var row db.CreateSessionRow
+	err = s.writeAlone(ctx, "create session "+n.ID, func(ctx context.Context, q *db.Queries) (err error) {
+		row, err = q.CreateSession(ctx, db.CreateSessionParams{
 			Project: n.Project, Key: n.Request.Key, RequestHash: n.Request.Hash[:], Kept: record.IdempotencyKept, Most: maxSessions,
 			ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, RunAs: n.Spec.User, SecretSealed: sealed, OpenStdin: n.Spec.OpenStdin,
 			TtyRows: int32(n.Spec.TTY.Rows), TtyCols: int32(n.Spec.TTY.Cols), TimeoutSeconds: int32(n.Spec.Timeout / time.Second),
 			TokenHash: n.Token[:], Life: n.TokenLife, IssuedBy: orNull(n.IssuedBy),
 		})
-		switch {
-		case err != nil:
-			return err
-		case row.CreatedAt != nil && row.ExpiresAt != nil:
-			out = record.CreatedSession{ID: n.ID, Fresh: true, CreatedAt: *row.CreatedAt, ExpiresAt: *row.ExpiresAt}
-			return nil
-		case row.Had >= maxSessions:
-			return space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", row.Had)
-		}
-		out.ID, err = made(ctx, q, n.Project, n.Request)
 		return err
 	})
+	switch {
+	case err != nil:
+		return out, err
+	case row.CreatedAt != nil && row.ExpiresAt != nil:
+		return record.CreatedSession{ID: n.ID, Fresh: true, CreatedAt: *row.CreatedAt, ExpiresAt: *row.ExpiresAt}, nil
+	case row.Had >= maxSessions:
+		return out, space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", row.Had)
+	}
+	out.ID, err = s.Made(ctx, n.Project, n.Request)
 	return out, err
 }
 
@@ -170,7 +170,7 @@ func (s *Store) target(r db.AttachmentTargetRow) (record.Target, error) {
 // FixSession binds a session to the execution that its first attach found. It reports whether it did: not if another attach was first,
 // or if the execution is no longer the sandbox's current one.
 func (s *Store) FixSession(ctx context.Context, session, execution string) (fixed bool, err error) {
-	err = s.write(ctx, "fix session "+session, func(ctx context.Context, q *db.Queries) error {
+	err = s.writeAlone(ctx, "fix session "+session, func(ctx context.Context, q *db.Queries) error {
 		n, err := q.FixSession(ctx, db.FixSessionParams{ID: session, Execution: execution})
 		fixed = n == 1
 		return err
