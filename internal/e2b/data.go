@@ -65,7 +65,7 @@ func (f *Facade) Data() http.Handler {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, refuse(http.StatusNotFound, "%s %s: a sandbox has no such call", r.Method, space.Clip(r.URL.Path)))
 	})
-	inner := paced(crossOrigin(mux))
+	inner := paced(crossOrigin(routed(mux)))
 	return observe(recovered(inner), func(r *http.Request) string { _, pattern := mux.Handler(r); return pattern })
 }
 
@@ -80,6 +80,17 @@ func crossOrigin(next http.Handler) http.Handler {
 			h.Set("Access-Control-Allow-Headers", "*, "+r.Header.Get("Access-Control-Request-Headers"))
 			h.Set("Access-Control-Max-Age", "7200")
 			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// routed refuses what is for another port of a sandbox, whatever its path, and half a name.
+func routed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := named(r); err != nil {
+			fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -101,30 +112,30 @@ func (f *Facade) entered(next http.Handler) http.Handler {
 // hostName is how a Host names a port of a sandbox.
 var hostName = regexp.MustCompile(`^(\d{1,5})-([a-z0-9]+)\.`)
 
-// named is the sandbox that a request's headers or its Host name, and the port; empty if neither does.
-func named(r *http.Request) (sandbox, port string, err error) {
-	sandbox, port = r.Header.Get(headerSandbox), r.Header.Get(headerPort)
+// named is the sandbox that a request's headers or its Host name; empty if neither does.
+func named(r *http.Request) (sandbox string, err error) {
+	sandbox, port := r.Header.Get(headerSandbox), r.Header.Get(headerPort)
 	if (sandbox == "") != (port == "") {
-		return "", "", refuse(http.StatusBadRequest, "%s and %s are given together or not at all", headerSandbox, headerPort)
+		return "", refuse(http.StatusBadRequest, "%s and %s are given together or not at all", headerSandbox, headerPort)
 	}
 	if m := hostName.FindStringSubmatch(r.Host); sandbox == "" && m != nil {
 		sandbox, port = m[2], m[1]
 	}
 	if port != "" && port != agentPort {
-		return "", "", unsupported("ports of a sandbox (" + space.Clip(port) + ")")
+		return "", unsupported("ports of a sandbox (" + space.Clip(port) + ")")
 	}
 	if sandbox != "" {
 		sandbox, err = sandboxID(sandbox)
 	}
 	if err != nil {
-		return "", "", gone(r.Header.Get(headerSandbox))
+		return "", gone(r.Header.Get(headerSandbox))
 	}
-	return sandbox, port, nil
+	return sandbox, nil
 }
 
 // enter finds whom a request's token opens.
 func (f *Facade) enter(r *http.Request) (guest, error) {
-	sandbox, _, err := named(r)
+	sandbox, err := named(r)
 	if err != nil {
 		return guest{}, err
 	}

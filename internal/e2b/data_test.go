@@ -199,6 +199,9 @@ func TestDoors(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", x.name, status, body, x.status)
 		}
 	}
+	if status, body, _ := call(t, "GET", r.data.URL+"/any/page", "", headerSandbox, id, headerPort, "3000"); status != 501 {
+		t.Errorf("a page of another port: %d %s", status, body)
+	}
 	if status, body := r.unary(t, "/filesystem.Filesystem/Stat", `{"path":"/"}`, "x"); status != 401 {
 		t.Errorf("files: %d %s", status, body)
 	}

@@ -28,7 +28,7 @@ type written struct {
 // enterFiles finds whom a request for a file opens: a token, or what a URL was signed with.
 func (f *Facade) enterFiles(r *http.Request, operation string) (guest, error) {
 	q := r.URL.Query()
-	sandbox, _, err := named(r)
+	sandbox, err := named(r)
 	if err != nil {
 		return guest{}, err
 	}
