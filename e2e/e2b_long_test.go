@@ -114,7 +114,7 @@ func TestLongE2BClientsAtOnce(t *testing.T) {
 			calls[w.Call]++
 			longest = max(longest, w.Seconds)
 		}
-		for _, call := range []string{"create", "run", "write", "read", "kill"} {
+		for _, call := range []string{"create", "run", "write", "read", "remove", "kill"} {
 			if calls[call] != e2bClients {
 				t.Errorf("%s: %s was called %d times", s.name, call, calls[call])
 			}

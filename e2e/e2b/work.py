@@ -1,10 +1,11 @@
 """Many clients of E2B's Python SDK at once, over and over for a time or, without one, once each: python work.py CLIENTS [SECONDS].
 
-Each creates a sandbox, runs a command in it, writes and reads a file, and kills it. A line of JSON is printed for each call: {"call", "error", "documented",
+Each creates a sandbox, runs a command in it, writes, reads and removes a file of its own in /tmp, which fake machines share, and kills it. A line of JSON is printed for each call: {"call", "error", "documented",
 "why", "seconds"}; what the SDK documents are its own exceptions. A sandbox whose creation succeeded and that couldn't be killed is killed by its timeout.
 """
 import asyncio
 import json
+import os
 import sys
 import time
 
@@ -31,13 +32,15 @@ async def round_(n):
     s, ok = await call("create", lambda: AsyncSandbox.create(timeout=300, metadata={"work": str(n)}))
     if not ok:
         return
-    out, ok = await call("run", lambda: s.commands.run(f"echo {n}", timeout=120))
+    out, ok = await call("run", lambda: s.commands.run(f"echo {n}", timeout=120, cwd="/tmp"))
     if ok:
         assert out.stdout == f"{n}\n", out
-    _, ok = await call("write", lambda: s.files.write("n.txt", str(n)))
+    path = f"/tmp/e2b-work-{os.getpid()}-{n}.txt"
+    _, ok = await call("write", lambda: s.files.write(path, str(n)))
     if ok:
-        text, ok = await call("read", lambda: s.files.read("n.txt"))
+        text, ok = await call("read", lambda: s.files.read(path))
         assert not ok or text == str(n), text
+    await call("remove", lambda: s.files.remove(path))
     await call("kill", lambda: s.kill())
 
 
