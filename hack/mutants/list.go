@@ -47,6 +47,48 @@ var mutants = []mutant{
 		pkg: "internal/node/manager", test: "TestOrdersOfEarlierEpochsAreRefused",
 	},
 
+	// A sandbox's past.
+	{
+		name: "snapshot's digest not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "case e.digest != digest:", new: `case e.digest == "":`,
+		pkg: "internal/host/snapshot", test: "TestOneThatWasSetBackIsntLoaded",
+	},
+	{
+		name: "snapshot's memory not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "err = e.verified()", new: "err = nil",
+		pkg: "internal/host/snapshot", test: "TestNothingElseIsLoaded",
+	},
+	{
+		name: "what isn't whole taken for a snapshot", kind: unit, file: "internal/host/snapshot/make.go",
+		old: "dir: s.dirOf(o.Snapshot, buildSuffix)}", new: `dir: s.dirOf(o.Snapshot, "")}`,
+		pkg: "internal/host/snapshot", test: "TestWhatIsntWholeIsRemoved",
+	},
+	{
+		name: "suspend's intent not on file", kind: unit, file: "internal/host/execution/suspend.go",
+		old: "func(r *record) { r.Suspending = b.Snapshot() }", new: "func(r *record) {}",
+		pkg: "internal/host/execution", test: "TestASuspendIsDoneOrWasNever",
+	},
+	{
+		name: "suspend taken for done without a snapshot", kind: unit, file: "internal/host/execution/suspend.go",
+		old: "ok && r.State == snapshot.Ready {", new: "ok && r.State == snapshot.Ready || !ok {",
+		pkg: "internal/host/execution", test: "TestASuspendIsDoneOrWasNever",
+	},
+	{
+		name: "machine left standing by a dead daemon", kind: unit, file: "internal/host/execution/stop.go",
+		old: "if err := e.machine.Resume(ctx); err != nil {", new: "if err := error(nil); err != nil {",
+		pkg: "internal/host/execution", test: "TestASuspendIsDoneOrWasNever",
+	},
+	{
+		name: "fork keeps its source's sessions", kind: unit, file: "internal/host/session/save.go",
+		old: "	if !same {", new: "	if !same && of == \"\" {",
+		pkg: "internal/host/execution", test: "TestAForkHasItsOwnSessions",
+	},
+	{
+		name: "refused pause tried again", kind: unit, file: "internal/node/manager/pause.go",
+		old: `if o.operation != "" && o.operation == old.Refused {`, new: `if o.operation != "" && o.operation == "" {`,
+		pkg: "internal/node/manager", test: "TestARefusedPauseIsToldOnce",
+	},
+
 	// Durable before said.
 	{
 		name: "record's fsync dropped", kind: unit, file: "internal/durable/replace.go",

@@ -73,6 +73,8 @@ func (e *execution) giveUp(b *snapshot.Building, err error) {
 		b.Abandon()
 	case isSignalled(e.stopping) || isSignalled(e.removal):
 		b.Fail(e.errEnding())
+	case errors.Is(err, vmm.ErrGone):
+		b.Fail(space.Errorf(space.CodeExecutionLost, "the sandbox's machine ended before the snapshot was taken"))
 	default:
 		e.log.Error("a snapshot could not be made", "snapshot", b.Snapshot(), "err", err)
 		b.Fail(err)

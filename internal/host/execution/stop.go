@@ -144,7 +144,7 @@ func (e *execution) reachGuest(ctx context.Context) error {
 		}
 	}
 	if e.link == nil || isSignalled(e.link.Done()) {
-		if err := e.machine.Resume(ctx); err != nil { // it may be paused
+		if err := e.machine.Resume(ctx); err != nil { // it may stand still, for a life that has died
 			return err
 		}
 		l, err := e.greet(ctx, false)

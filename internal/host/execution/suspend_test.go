@@ -16,6 +16,7 @@ import (
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/snapshot"
+	"github.com/space-platform/space/internal/host/vmm"
 )
 
 // awaitState waits until an execution is in a state.
@@ -439,6 +440,30 @@ func TestASuspendThatFailsChangesNothing(t *testing.T) {
 			r.checkNothingLeft()
 		})
 	}
+}
+
+// TestAMachineThatDiesInASuspendIsLost, and its snapshot says so.
+func TestAMachineThatDiesInASuspendIsLost(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.mu.Lock()
+	r.at = "save"
+	r.stall = func(context.Context) error {
+		r.running()[0].die()
+		return vmm.ErrGone
+	}
+	r.mu.Unlock()
+	id := snapshotID()
+	if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+		t.Fatal(err)
+	}
+	if s := r.awaitSnapshot(t, id); s.State != snapshot.Failed || space.CodeOf(s.Err) != space.CodeExecutionLost {
+		t.Errorf("the snapshot is %+v", s)
+	}
+	awaitState(t, table, o, space.ExecutionLost)
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
 }
 
 func (r *rig) failAt(step string) {

@@ -113,12 +113,13 @@ func (e *execution) reattach(ctx context.Context) bool {
 	return false
 }
 
-// asBefore has a machine that was found again stand still or run, as the record says: the life before may have died in the middle of a snapshot, or a pause.
+// asBefore has a machine that was found again stand still if the record says that it's paused: the life before may have died in the middle of a resume. One that
+// is to run is resumed before it's greeted.
 func (e *execution) asBefore(ctx context.Context) error {
-	if e.report().State == space.ExecutionPaused {
-		return e.machine.Pause(ctx)
+	if e.report().State != space.ExecutionPaused {
+		return nil
 	}
-	return e.machine.Resume(ctx)
+	return e.machine.Pause(ctx)
 }
 
 // recoverMachine looks for the machine once.

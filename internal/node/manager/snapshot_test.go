@@ -196,7 +196,15 @@ func TestARefusedPauseIsToldOnce(t *testing.T) {
 	r.host.Lock()
 	delete(r.host.refuse, e.Execution)
 	r.host.Unlock()
+	after := newSnapshot()
 	r.control.send(pauseOrder(e, op)) // which was on its way
+	r.control.send(takeOrder(e, after))
+	r.control.hearsSnapshot(t, after, "ready")
+	r.host.Lock()
+	if len(r.host.turns) > 0 {
+		t.Errorf("the host was told to %v", r.host.turns)
+	}
+	r.host.Unlock()
 	again := newOperation()
 	r.control.send(pauseOrder(e, again))
 	got := r.control.hears(t, e, space.ExecutionPaused)
