@@ -47,16 +47,13 @@ func Clone(src, dst string, uid int) (err error) {
 // CreateSubvolume makes an empty subvolume: a directory that can be made read-only and deleted as a whole.
 func CreateSubvolume(dir string) error { return btrfs.Create(dir) }
 
-// SetReadOnly makes everything in a subvolume durable, then the subvolume read-only, for root too. It can only be renamed within its
-// parent directory after that.
+// SetReadOnly makes a subvolume read-only, for root too, and durable with everything in it. It can only be renamed within its parent directory after
+// that. It waits for one commit of the whole file system: what is in the subvolume had better be synced before.
 func SetReadOnly(dir string) error {
-	if err := btrfs.Sync(dir); err != nil {
-		return fmt.Errorf("seal %s: %w", dir, err)
-	}
 	if err := btrfs.SetReadOnly(dir, true); err != nil {
 		return fmt.Errorf("seal %s: %w", dir, err)
 	}
-	if err := btrfs.Sync(dir); err != nil { // the flag itself
+	if err := btrfs.Sync(dir); err != nil {
 		return fmt.Errorf("seal %s: %w", dir, err)
 	}
 	return nil

@@ -177,3 +177,33 @@ func TestADeletedSubvolumesFileStaysMapped(t *testing.T) {
 		t.Error("what is mapped has changed")
 	}
 }
+
+// TestWhatWasDirtyIsInASealedSubvolume mounts the volume anew after the seal of a subvolume that nobody had synced.
+func TestWhatWasDirtyIsInASealedSubvolume(t *testing.T) {
+	v := volume(t)
+	dir, want := filepath.Join(v.Path, "snapshot"), bytes.Repeat([]byte("data"), 4<<20)
+	if err := disk.CreateSubvolume(dir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "f"), string(want))
+	if err := disk.SetReadOnly(dir); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.ReadFile(v.Image) // as after a power loss: nothing that comes later is in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Unmount(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(v.Image, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "f"))
+	if ro, rerr := btrfs.ReadOnly(dir); err != nil || !bytes.Equal(got, want) || !ro || rerr != nil {
+		t.Errorf("it has %d bytes, %v, and is read-only: %v, %v", len(got), err, ro, rerr)
+	}
+}
