@@ -225,13 +225,13 @@ func (g guest) fail(w http.ResponseWriter, r *http.Request, err error) {
 	fail(w, r, g.settled(r.Context(), err))
 }
 
-// codes are Connect's for the platform's.
+// codes are Connect's for the platform's. SDKs read unavailable as the end of the sandbox: of a platform that can't be reached right now it isn't said.
 var codes = map[space.Code]connect.Code{
 	space.CodeInvalid: connect.CodeInvalidArgument, space.CodeUnauthenticated: connect.CodeUnauthenticated, space.CodeTokenExpired: connect.CodeUnauthenticated,
 	space.CodeForbidden: connect.CodePermissionDenied, space.CodeRouteDenied: connect.CodePermissionDenied, space.CodeNotFound: connect.CodeNotFound,
 	space.CodeConflict: connect.CodeInvalidArgument, space.CodeTooLarge: connect.CodeInvalidArgument, space.CodeRange: connect.CodeInvalidArgument,
 	space.CodeQuotaExceeded: connect.CodeResourceExhausted, space.CodeCapacity: connect.CodeResourceExhausted, space.CodeSessionLost: connect.CodeNotFound,
-	space.CodeExecutionLost: connect.CodeUnavailable, space.CodeRouteStale: connect.CodeUnavailable, space.CodeUnavailable: connect.CodeUnavailable,
+	space.CodeExecutionLost: connect.CodeUnavailable, space.CodeRouteStale: connect.CodeUnavailable, space.CodeUnavailable: connect.CodeInternal,
 	space.CodeTimeout: connect.CodeDeadlineExceeded, space.CodeGuest: connect.CodeInternal, space.CodeInternal: connect.CodeInternal,
 }
 
@@ -253,7 +253,7 @@ func (g guest) refusal(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return connect.NewError(connect.CodeCanceled, ctx.Err())
 	case !errors.As(err, &e):
-		return connect.NewError(connect.CodeUnavailable, errors.New(understand(ctx, err).Message))
+		return connect.NewError(connect.CodeInternal, errors.New(understand(ctx, err).Message))
 	}
 	code, ok := codes[space.Code(e.Code)]
 	if !ok {
