@@ -3,7 +3,6 @@ package execution
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -509,7 +508,7 @@ func endInSuspend(t *testing.T, step, how string, before space.ExecutionState) {
 		t.Fatal(err)
 	}
 	<-there
-	after := r.endLife(t, table, how)
+	r.endLife(t, table, how)
 	table = r.open()
 	if s, ok := r.snapshots.Find(id); (ok && s.State == snapshot.Ready) != (step == "free") {
 		t.Errorf("the snapshot is %+v, there: %v", s, ok)
@@ -518,8 +517,8 @@ func endInSuspend(t *testing.T, step, how string, before space.ExecutionState) {
 		awaitState(t, table, o, space.ExecutionSuspended)
 	} else if got := stateOf(t, table, o); got != before {
 		t.Errorf("it's %s, want %s", got, before)
-	} else if m := r.running()[0]; m.paused.Load() != (before == space.ExecutionPaused) {
-		t.Errorf("the machine stands still: %v; it was left so: %v", m.paused.Load(), after)
+	} else {
+		eventually(t, "the machine is "+string(before), func() bool { return r.running()[0].paused.Load() == (before == space.ExecutionPaused) })
 	}
 	s := suspend(t, r, table, o, id)
 	next := from(s)
@@ -547,7 +546,7 @@ func (r *rig) stopInSuspend(step string) <-chan struct{} {
 }
 
 // endLife ends a life of the daemon. One that is killed does nothing more: its files, and whether its machines stand still, are what they were then.
-func (r *rig) endLife(t *testing.T, table *Table, how string) (paused bool) {
+func (r *rig) endLife(t *testing.T, table *Table, how string) {
 	t.Helper()
 	frame := filepath.Join(t.TempDir(), "frame")
 	if how == "KILL" {
@@ -573,7 +572,6 @@ func (r *rig) endLife(t *testing.T, table *Table, how string) (paused bool) {
 			m.paused.Store(was)
 		}
 	}
-	return slices.Contains(slices.Collect(maps.Values(still)), true)
 }
 
 // TestAStopOvertakesASuspend unless that has come so far that the snapshot is all there is.
