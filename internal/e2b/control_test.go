@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -319,6 +320,30 @@ func TestLifecycle(t *testing.T) {
 		}
 		if a := sent.Lifecycle.Idle.AfterSeconds; a != nil && *a != 90 {
 			t.Errorf("%s: idle after %d s", body, *a)
+		}
+	}
+}
+
+// TestConnectsAtOnce leaves the latest of all deadlines, of a sandbox that runs and of one that is paused.
+func TestConnectsAtOnce(t *testing.T) {
+	r := newRig(t)
+	for _, pausedBefore := range []bool{false, true} {
+		id, _ := r.created(t)
+		if pausedBefore {
+			r.controlled(t, "POST", "/sandboxes/"+id+"/pause", "")
+		}
+		began := time.Now()
+		var g sync.WaitGroup
+		for n := range 20 {
+			g.Go(func() {
+				if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/connect", fmt.Sprintf(`{"timeout":%d}`, 1000+100*n)); status > 201 {
+					t.Errorf("%d %s", status, body)
+				}
+			})
+		}
+		g.Wait()
+		if left := r.sandboxes["sbx_"+id].Lifetime.Deadline.Sub(began); left < 2900*time.Second {
+			t.Errorf("paused before: %v: %s are left", pausedBefore, left)
 		}
 	}
 }

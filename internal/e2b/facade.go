@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,6 +44,7 @@ type Facade struct {
 	processes processes
 	watchers  *watchers
 	builds    builds
+	turns     [64]sync.Mutex // held by who puts a sandbox's deadline off, by the sandbox
 }
 
 // New returns a facade of a platform. It sends nothing yet.

@@ -2,6 +2,7 @@ package e2b
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -400,7 +401,8 @@ func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout
 	for {
 		_, err := r.platform.WakeSandbox(ctx, s.Id)
 		if err == nil {
-			return f.live(ctx, r, s, timeout)
+			s.Lifetime = nil // what it was before the pause says nothing
+			return s, f.extend(ctx, r, s, timeout)
 		}
 		if !is(err, space.CodeConflict) {
 			return s, err
@@ -436,17 +438,31 @@ func action(s client.Sandbox) api.LifetimeOnExpiry {
 	return api.LifetimeOnExpiryDelete
 }
 
-// extend puts a deadline off, and never brings it nearer.
+// turnSeed spreads sandboxes over turns.
+var turnSeed = maphash.MakeSeed()
+
+// extend puts a deadline off, and never brings it nearer, whoever else does the same.
 func (f *Facade) extend(ctx context.Context, r *request, s client.Sandbox, timeout int) error {
-	if s.Lifetime == nil || s.Lifetime.Deadline == nil {
-		if s.Metadata[markTimeout] == "" {
-			return nil // it was made elsewhere to live on
-		}
-	} else if !time.Now().Add(time.Duration(timeout) * time.Second).After(*s.Lifetime.Deadline) {
+	if !endsWithin(s, timeout) {
 		return nil
 	}
-	_, err := f.live(ctx, r, s, timeout)
+	turn := &f.turns[maphash.String(turnSeed, s.Id)%uint64(len(f.turns))]
+	turn.Lock()
+	defer turn.Unlock()
+	now, err := r.platform.GetSandbox(ctx, s.Id)
+	if err != nil || !endsWithin(now, timeout) {
+		return err
+	}
+	_, err = f.live(ctx, r, now, timeout)
 	return err
+}
+
+// endsWithin tells whether a sandbox's time is over before that long from now. One that was made elsewhere to live on has no end.
+func endsWithin(s client.Sandbox, timeout int) bool {
+	if s.Lifetime == nil || s.Lifetime.Deadline == nil {
+		return s.Metadata[markTimeout] != ""
+	}
+	return time.Now().Add(time.Duration(timeout) * time.Second).After(*s.Lifetime.Deadline)
 }
 
 // resumeSandbox is how SDKs before connect brought a sandbox back.
