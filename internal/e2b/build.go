@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/rand"
@@ -116,7 +117,7 @@ func (f *Facade) createTemplate(w http.ResponseWriter, r *request) error {
 	if err := r.read(&in); err != nil {
 		return err
 	}
-	name, tag, tagged := strings.Cut(templateName(either2(in.Name, in.Alias)), ":")
+	name, tag, tagged := strings.Cut(templateName(cmp.Or(in.Name, in.Alias)), ":")
 	if tagged {
 		in.Tags = append(in.Tags, tag)
 	}
@@ -156,13 +157,6 @@ func (f *Facade) createTemplate(w http.ResponseWriter, r *request) error {
 		"templateID": name, "buildID": n.id, "public": false, "names": []string{name}, "aliases": []string{name}, "tags": shown,
 	})
 	return nil
-}
-
-func either2(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // newUUID is a random UUID, version 4.

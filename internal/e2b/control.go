@@ -148,7 +148,7 @@ func (r *request) read(into any) error {
 // sandbox is the platform's id of the sandbox in a call's path.
 func (r *request) sandbox() (string, error) { return sandboxID(r.PathValue("id")) }
 
-// parts are what follows /templates/ in a call's path, unescaped, with slashes inside a name kept: some SDKs escape them and some don't.
+// rest is what follows /templates/ in a call's path, as it came: some SDKs escape the slashes of a name and some don't.
 func (r *request) rest() string {
 	_, rest, _ := strings.Cut(r.URL.EscapedPath(), "/templates/")
 	return rest

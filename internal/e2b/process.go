@@ -34,7 +34,7 @@ const (
 
 type processService struct{ f *Facade }
 
-// event sends one event of a process; both streams of processes have the same.
+// sendEvent sends one event of a process; both streams of processes have the same.
 type sendEvent func(*process.ProcessEvent) error
 
 // Start implements processconnect.ProcessHandler.

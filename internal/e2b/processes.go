@@ -14,7 +14,7 @@ import (
 // maxProcesses bounds the processes that are remembered. Of one that isn't, the platform is asked.
 const maxProcesses = 20_000
 
-// running is a process of a sandbox, which is a session of the platform.
+// runningProcess is a process of a sandbox, which is a session of the platform.
 type runningProcess struct {
 	session string
 	tty     bool
