@@ -35,7 +35,7 @@ func main() {
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
 	flag.BoolVar(&r.keep, "keep", false, "leave the instances running")
-	soak := flag.Duration("soak", 0, "run sessions for so long instead, while daemons are killed, and add to build/soak.json")
+	soak := flag.Duration("soak", 0, "run sessions for so long instead, while daemons are killed, and add to bench/soak.json")
 	flag.DurationVar(&r.killEvery, "kill-every", time.Minute, "of a soak: how often a daemon is killed")
 	flag.Uint64Var(&r.seed, "seed", 0, "of a soak; 0: any")
 	out := flag.String("o", "build/bench.json", "file for the results")
@@ -50,7 +50,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *soak > 0 {
-		if err := r.soak(ctx, *soak, "build/soak.json"); err != nil {
+		if err := r.soak(ctx, *soak, "bench/soak.json"); err != nil {
 			log.Fatal(err)
 		}
 		return
