@@ -261,7 +261,8 @@ func musl(t *testing.T) []byte {
 
 func alpineImage(t *testing.T, r *rig) {
 	reference := push(t, v1.Config{Env: []string{"PATH=/bin:/opt/bin"}}, musl(t),
-		pack(t, file{name: "etc/passwd", body: "root:x:0:0::/root:/bin/sh\napp:x:100:101::/home/app:/bin/sh\n", mode: 0o644}, file{name: "gone", body: "1", mode: 0o644}),
+		pack(t, file{name: "etc/passwd", body: "root:x:0:0::/root:/bin/sh\napp:x:100:101::/home/app:/bin/sh\n", mode: 0o644}, file{name: "gone", body: "1", mode: 0o644},
+			file{name: "etc/machine-id", body: "0123456789abcdef0123456789abcdef\n", mode: 0o444}),
 		pack(t, file{name: ".wh.gone", mode: 0o644}, file{name: "lib/in-usr", body: "1", mode: 0o644}))
 	copied := r.upload(pack(t, file{name: "bin/", mode: 0o755}, file{name: "bin/hello", body: "#!/bin/sh\necho hello from $0\n", mode: 0o755}))
 	order := func() *controlv1.EnsureTemplate {
@@ -269,7 +270,7 @@ func alpineImage(t *testing.T, r *rig) {
 			Source: image(reference),
 			Steps: []*controlv1.Step{
 				{Step: &controlv1.Step_Set{Set: &controlv1.Defaults{Env: map[string]string{"STEP": "one"}, Workdir: "/srv"}}},
-				{Step: &controlv1.Step_Run{Run: "pwd; id -u; echo $STEP > made; seq 3"}},
+				{Step: &controlv1.Step_Run{Run: "pwd; id -u; echo $STEP > made; seq 3; busybox rm /etc/machine-id && echo short > /etc/machine-id"}},
 				{Step: &controlv1.Step_Copy{Copy: &controlv1.Copy{Upload: copied, To: "/opt", Owner: "app"}}},
 				{Step: &controlv1.Step_Set{Set: &controlv1.Defaults{User: "app", Workdir: "/opt"}}},
 				{Step: &controlv1.Step_Run{Run: "hello; touch mine; test ! -e /gone && test -e /usr/lib/in-usr"}},
@@ -286,7 +287,7 @@ func alpineImage(t *testing.T, r *rig) {
 	}
 	route := r.route()
 	r.ensure(report.GetTemplate(), route)
-	if got := r.as(report.GetDefaults(), route, "sh", "-c", "id -u; pwd; cat /srv/made; stat -c %u mine bin/hello; echo $LAST$STEP"); got != "100\n/opt\none\n100\n100\n1one\n" {
+	if got := r.as(report.GetDefaults(), route, "sh", "-c", "id -u; pwd; cat /srv/made; stat -c %u mine bin/hello; echo $LAST$STEP; wc -c </etc/machine-id"); got != "100\n/opt\none\n100\n100\n1one\n33\n" {
 		t.Errorf("it printed %q", got)
 	}
 	r.remove(route)

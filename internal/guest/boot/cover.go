@@ -3,9 +3,12 @@ package boot
 import (
 	"os"
 	"path"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/guest/machine"
 )
 
@@ -21,7 +24,11 @@ var machineIDPaths = []string{"/etc/machine-id", "/var/lib/dbus/machine-id"}
 // coverNames mounts files in memory over those that name the machine. A file that the image hasn't isn't made.
 func coverNames() (c machine.Covers) {
 	c.Hosts = cover(hostsPath, "hosts", 0o644)
-	for i, p := range machineIDPaths {
+	paths := machineIDPaths
+	if builds() {
+		paths = nil // a step of the build may remove it
+	}
+	for i, p := range paths {
 		info, err := os.Lstat(p)
 		if err != nil || !info.Mode().IsRegular() {
 			continue
@@ -34,6 +41,12 @@ func coverNames() (c machine.Covers) {
 		keepWhole()
 	}
 	return c
+}
+
+// builds tells whether this machine is there to change a template's disk.
+func builds() bool {
+	b, err := os.ReadFile("/proc/cmdline")
+	return err == nil && slices.Contains(strings.Fields(string(b)), link.BuildArgument)
 }
 
 // cover mounts a copy of a file over it and returns the copy; nil if there is no such file.

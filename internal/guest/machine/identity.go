@@ -3,6 +3,7 @@ package machine
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"os"
@@ -78,7 +79,8 @@ func bootID(b [16]byte) []byte {
 func (c Covers) rename(name string) error {
 	id := machineID(name)
 	for _, f := range c.MachineID {
-		if _, err := f.WriteAt(id, 0); err != nil {
+		_, err := f.WriteAt(id, 0)
+		if err := errors.Join(err, f.Truncate(int64(len(id)))); err != nil {
 			return fmt.Errorf("write the machine id: %w", err)
 		}
 	}

@@ -111,8 +111,12 @@ func (b *builder) boot(ctx context.Context, home vmm.Enclosure, memory string) (
 	b.now("booting a machine")
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	var args []string
+	if memory == "" { // it isn't kept: what counts is what it does to the disk
+		args = []string{link.BuildArgument}
+	}
 	return b.cfg.Driver.Boot(ctx, home, vmm.Boot{
-		Shape: b.shape(), Kernel: b.cfg.Kernel.For(b.size.VCPUs), Initrd: b.cfg.Kernel.Initrd, Disk: b.disk(), Memory: memory,
+		Shape: b.shape(), Kernel: b.cfg.Kernel.For(b.size.VCPUs), Initrd: b.cfg.Kernel.Initrd, Args: args, Disk: b.disk(), Memory: memory,
 	})
 }
 
