@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// laps measures the steps of a creation, for the log.
+// laps measures the steps of a creation, or of a snapshot, for the log.
 type laps struct {
 	began time.Time
 	last  time.Time
@@ -24,7 +24,10 @@ func (l *laps) lap(step string) {
 	l.last = now
 }
 
-// attrs returns the steps and what they took together.
+// attrs returns the steps and what they took together. Of none there's nothing to tell.
 func (l *laps) attrs() slog.Attr {
+	if l == nil {
+		return slog.Attr{}
+	}
 	return slog.GroupAttrs("took", append(l.steps, slog.Duration("all", time.Since(l.began)))...)
 }

@@ -109,6 +109,7 @@ func (e *execution) capture(ctx context.Context, b *snapshot.Building) error {
 // picture is a snapshot whose files are there.
 type picture struct {
 	snapshot.Machine
+	laps   *laps      // of a full one: what was done while the sandbox stood still
 	finish vmm.Finish // nil for none; else the memory is whole when it has returned, and it must be called
 }
 
@@ -123,7 +124,8 @@ func (e *execution) publish(ctx context.Context, b *snapshot.Building, p picture
 	if err := b.Publish(ctx, p.Machine); err != nil {
 		return err
 	}
-	e.log.Info("snapshot taken", "snapshot", b.Snapshot(), "kind", b.Kind(), slog.Duration("pause", p.Pause), slog.Duration("seal", time.Since(began)))
+	e.log.LogAttrs(ctx, slog.LevelInfo, "snapshot taken", slog.String("snapshot", b.Snapshot()), slog.String("kind", string(b.Kind())),
+		slog.Duration("seal", time.Since(began)), slog.Duration("pause", p.Pause), p.laps.attrs())
 	return nil
 }
 
@@ -171,18 +173,21 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 	if err := e.prepare(ctx); err != nil {
 		return p, err
 	}
-	began, before := time.Now(), e.report().State
+	began, before, laps := time.Now(), e.report().State, startLaps()
 	if err := e.standStill(ctx, goOn); err != nil {
 		e.backTo(ctx, before)
 		return p, err
 	}
-	if p, err = e.save(ctx, b, state, memory); err != nil {
+	laps.lap("stand_still")
+	if p, err = e.save(ctx, b, state, memory, laps); err != nil {
 		e.backTo(ctx, before)
 		return p, err
 	}
 	if goOn {
 		e.backTo(ctx, before)
+		laps.lap("go_on")
 	}
+	p.laps = laps
 	if goOn && before == space.ExecutionRunning {
 		p.Pause = time.Since(began)
 	}
@@ -242,20 +247,23 @@ func (e *execution) standStill(ctx context.Context, goOn bool) error {
 }
 
 // save writes device state, memory, disk and sessions of a machine that stands still.
-func (e *execution) save(ctx context.Context, b *snapshot.Building, state, memory *os.File) (picture, error) {
+func (e *execution) save(ctx context.Context, b *snapshot.Building, state, memory *os.File, laps *laps) (picture, error) {
 	p := picture{Machine: e.lineage()}
 	p.At = time.Now().UTC()
 	n, err := e.sessions.Save(b.File(snapshot.SessionsName))
 	if err != nil {
 		return p, err
 	}
+	laps.lap("sessions")
 	if err := e.cfg.Clone(e.file(diskName), b.File(snapshot.DiskName), 0); err != nil {
 		return p, err
 	}
+	laps.lap("disk")
 	m, finish, err := e.machine.Save(ctx, state, memory)
 	if err != nil {
 		return p, err
 	}
+	laps.lap("machine")
 	p.Sessions, p.VMM, p.Whole, p.finish = n, &m, !e.rec.Lineage.Loaded, finish
 	return p, nil
 }
