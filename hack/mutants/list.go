@@ -97,7 +97,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "directory's fsync dropped", kind: unit, file: "internal/durable/replace.go",
-		old: "if err := c.syncDir(filepath.Dir(path)); err != nil {", new: `if err := error(nil); filepath.Dir(path) == "" {`,
+		old: "if err := p.calls.syncDir(filepath.Dir(p.path)); err != nil {", new: `if err := error(nil); filepath.Dir(p.path) == "" {`,
 		pkg: "internal/durable", test: "TestFailureTable",
 	},
 	{
