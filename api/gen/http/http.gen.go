@@ -760,13 +760,14 @@ type HealthStatus string
 
 // Idle What happens when nothing was done with the sandbox for some time.
 type Idle struct {
+	// Action `none`: nothing.
 	Action IdleAction `json:"action"`
 
 	// AfterSeconds 21600 if absent; not with `none`.
 	AfterSeconds *int `json:"after_seconds,omitempty"`
 }
 
-// IdleAction defines model for Idle.Action.
+// IdleAction `none`: nothing.
 type IdleAction string
 
 // Key defines model for Key.
@@ -1789,8 +1790,11 @@ type TerminalSize struct {
 
 // Tier Of the snapshots of the last `for_seconds` one for each `every_seconds` is kept; all if that is 0.
 type Tier struct {
+	// EverySeconds For each of which one is kept; 0 for all.
 	EverySeconds int `json:"every_seconds"`
-	ForSeconds   int `json:"for_seconds"`
+
+	// ForSeconds How long ago the oldest of them was taken at most.
+	ForSeconds int `json:"for_seconds"`
 }
 
 // Upload defines model for Upload.
