@@ -287,7 +287,7 @@ func TestConfigurationIsDocumented(t *testing.T) {
 	documented := map[string]bool{}
 	for row := range strings.Lines(table) {
 		keys, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
-		for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(keys, -1) {
+		for _, m := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(keys, -1) {
 			documented[m[1]] = true
 		}
 	}
