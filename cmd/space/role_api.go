@@ -92,5 +92,6 @@ func serveControl(ctx context.Context, i instance.Instance, c instance.Config, s
 	g.Go(func() error { seen.Run(ctx); return nil })
 	g.Go(func() error { controllers.CollectSnapshots(ctx, garbage); return nil })
 	g.Go(func() error { controllers.RollSnapshots(ctx, store, boxes); return nil })
+	g.Go(func() error { controllers.RelieveNode(ctx, i.Node(), node, store, boxes); return nil })
 	return g.Wait()
 }

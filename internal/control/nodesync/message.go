@@ -39,6 +39,7 @@ func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
 		Driver: clean(m.GetFacts().GetDriver()), Acceleration: clean(m.GetFacts().GetAcceleration()), CPUs: m.GetFacts().GetCpus(),
 		MemoryBytes: m.GetFacts().GetMemoryBytes(), Version: clean(m.GetFacts().GetVersion()),
 	}}
+	out.Available = m.GetFacts().GetMemoryAvailableBytes()
 	for _, e := range m.Executions {
 		r, err := readExecution(e)
 		if err != nil {

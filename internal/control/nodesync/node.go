@@ -49,7 +49,8 @@ type Node struct {
 	doubted map[string]bool // by the last plan
 	sent    sent
 
-	figures figures
+	figures  figures
+	pressure pressure
 }
 
 // NewNode returns the synchronization of the node of that name. It rings the operations that end and the sandboxes that change, and
@@ -73,6 +74,7 @@ func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duratio
 	defer leave()
 	n.figures.take(report)
 	n.noteActivity(report)
+	n.pressure.take(report, time.Now())
 	rung, stop := n.bell.Listen(wake.Node(n.name))
 	defer stop()
 	plan, err := n.observe(context.WithoutCancel(ctx), report) // what was said is true even if its speaker goes

@@ -365,6 +365,43 @@ func (q *Queries) NewestEpoch(ctx context.Context, sandbox string) (int64, error
 	return column_1, err
 }
 
+const pausedSandboxes = `-- name: PausedSandboxes :many
+SELECT s.id, s.project FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN execution_status st ON st.execution = e.id
+WHERE e.node = $1 AND e.gone_at IS NULL AND s.desired = 'paused' AND st.state = 'paused'
+ORDER BY st.since, s.id LIMIT $2
+`
+
+type PausedSandboxesParams struct {
+	Node    string
+	MaxRows int32
+}
+
+type PausedSandboxesRow struct {
+	ID      string
+	Project string
+}
+
+// Those of a node that are paused and nothing else is wanted of, the longest first.
+func (q *Queries) PausedSandboxes(ctx context.Context, arg PausedSandboxesParams) ([]PausedSandboxesRow, error) {
+	rows, err := q.db.Query(ctx, pausedSandboxes, arg.Node, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PausedSandboxesRow
+	for rows.Next() {
+		var i PausedSandboxesRow
+		if err := rows.Scan(&i.ID, &i.Project); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sandbox = `-- name: Sandbox :one
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,

@@ -139,3 +139,9 @@ UPDATE sandboxes SET file_key_sealed = NULL WHERE project = @project AND id = @i
 
 -- name: MarkDeleted :exec
 UPDATE sandboxes SET deleted_at = now() WHERE id = ANY(@ids::text[]);
+
+-- name: PausedSandboxes :many
+-- Those of a node that are paused and nothing else is wanted of, the longest first.
+SELECT s.id, s.project FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN execution_status st ON st.execution = e.id
+WHERE e.node = @node AND e.gone_at IS NULL AND s.desired = 'paused' AND st.state = 'paused'
+ORDER BY st.since, s.id LIMIT @max_rows;

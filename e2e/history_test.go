@@ -1,0 +1,215 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// remember runs a command with a file of its own, and returns what tells them apart later: the file's content, and the process.
+func remember(t *testing.T, s client.Sandbox, text string) (pid string) {
+	t.Helper()
+	r := runIn(t, s, shell("printf %s "+text+" >/root/note; sleep 100000 >/dev/null 2>&1 & echo $!"))
+	if r.exit.Code != 0 {
+		t.Fatalf("begin a process: %+v, %s", r.exit, r.stderr)
+	}
+	return strings.TrimSpace(string(r.stdout))
+}
+
+// recalls asserts that a sandbox has the file and the process.
+func recalls(t *testing.T, s client.Sandbox, text, pid string) {
+	t.Helper()
+	runIn(t, s, shell("cat /root/note; tr '\\0' ' ' </proc/"+pid+"/cmdline")).want(t, 0, text+"sleep 100000 ", "")
+}
+
+// TestSuspendKeepsEverything suspends and restores a sandbox with a file, a process, and a session that prints: its client comes back, and reads on
+// where it was with no byte lost or repeated.
+func TestSuspendKeepsEverything(t *testing.T) {
+	s := create(t, "mini")
+	pid := remember(t, s, "before")
+	counts := session(t, s, shell(counting))
+	suspended := make(chan struct{})
+	a := beginFollowing(t, counts, func(client.Event) {})
+	go func() {
+		defer close(suspended)
+		_, err := platform.client.SuspendSandbox(t.Context(), s.Id)
+		if err != nil {
+			t.Errorf("suspend: %v", err)
+		}
+	}()
+	<-suspended
+	now, err := platform.client.GetSandbox(t.Context(), s.Id)
+	if err != nil || now.RecoveryPoint == nil || now.State != "suspended" && now.State != "restoring" && now.State != "running" { // its client may have woken it
+		t.Fatalf("%+v, %v", now, err)
+	}
+	now, err = platform.client.WakeSandbox(t.Context(), s.Id)
+	if err != nil || now.State != "running" || now.Execution.Epoch != 2 {
+		t.Fatalf("%+v, %v", now, err)
+	}
+	(<-a.done).want(t, 0, counted(), "")
+	recalls(t, now, "before", pid)
+	again(t, counts).want(t, 0, counted(), "")
+}
+
+// TestASuspendedSandboxTakesNothing has no machine's process, and none of its node's memory.
+func TestASuspendedSandboxTakesNothing(t *testing.T) {
+	s := create(t, "mini")
+	machine, label := vmm(t, s), home(t, s)
+	verb(t, s.Id, "suspend")
+	eventually(t, callDeadline, "the machine's process is gone", func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", machine))
+		return err != nil && len(held(label)) == 0
+	})
+}
+
+// TestPauseKeepsAStreamOpen pauses under a client that reads: its connection stays, and goes on.
+func TestPauseKeepsAStreamOpen(t *testing.T) {
+	s := create(t, "mini")
+	_, err := platform.client.UpdateSandbox(t.Context(), s.Id, client.SandboxUpdate{Lifecycle: &client.Lifecycle{AutoWake: ptr(false)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := beginFollowing(t, session(t, s, shell(counting)), func(client.Event) {})
+	verb(t, s.Id, "pause")
+	_, err = platform.client.CreateSession(t.Context(), s.Id, shell("true"))
+	wantCode(t, err, "conflict")
+	verb(t, s.Id, "resume")
+	(<-a.done).want(t, 0, counted(), "")
+}
+
+// TestForksAreIndependent forks a sandbox that runs: each child has its memory and files, another identity and other random numbers, and what one does
+// isn't seen by another.
+func TestForksAreIndependent(t *testing.T) {
+	s := create(t, "mini")
+	pid := remember(t, s, "shared")
+	children, err := platform.client.ForkSandbox(t.Context(), s.Id, client.SandboxFork{Count: ptr(3)})
+	for _, c := range children {
+		t.Cleanup(func() { _ = platform.client.DeleteSandbox(context.WithoutCancel(t.Context()), c.Id) })
+	}
+	if err != nil || len(children) != 3 {
+		t.Fatalf("%+v, %v", children, err)
+	}
+	identities := map[string]string{}
+	for i, c := range append(children, s) {
+		if i < 3 && (c.State != "running" || c.Parent == nil || c.Parent.Sandbox != s.Id || c.Execution.Epoch != 1) {
+			t.Errorf("a child is %+v", c)
+		}
+		recalls(t, c, "shared", pid)
+		r := runIn(t, c, shell("cat /proc/sys/kernel/random/boot_id; head -c16 /dev/urandom | od -An -tx1; hostname"))
+		for line := range strings.Lines(string(r.stdout)) {
+			if other := identities[line]; other != "" {
+				t.Errorf("%s and %s both have %q", other, c.Id, line)
+			}
+			identities[line] = c.Id
+		}
+		runIn(t, c, shell("printf "+strconv.Itoa(i)+" >/root/note; sync")).want(t, 0, "", "")
+	}
+	for i, c := range append(children, s) {
+		runIn(t, c, shell("cat /root/note")).want(t, 0, strconv.Itoa(i), "")
+	}
+}
+
+// TestRollback goes back to a snapshot from each state, that of a lost sandbox too, and makes another sandbox of it.
+func TestRollback(t *testing.T) {
+	s := create(t, "mini")
+	pid := remember(t, s, "then")
+	name := fmt.Sprintf("e2e-%d", time.Now().UnixNano())
+	shot, err := platform.client.CreateSnapshot(t.Context(), s.Id, client.SnapshotCreate{Name: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = platform.client.DeleteSnapshot(context.WithoutCancel(t.Context()), name) })
+	back := func(from string) {
+		t.Helper()
+		now, err := platform.client.RollbackSandbox(t.Context(), s.Id, shot.Id, false)
+		if err != nil || now.State != "running" {
+			t.Fatalf("from %s: %+v, %v", from, now, err)
+		}
+		recalls(t, now, "then", pid)
+		runIn(t, now, shell("rm /root/note; sync; kill "+pid)).want(t, 0, "", "")
+	}
+	back("running")
+	verb(t, s.Id, "pause")
+	back("paused")
+	verb(t, s.Id, "suspend")
+	back("suspended")
+	verb(t, s.Id, "stop")
+	back("stopped")
+	now, err := platform.client.GetSandbox(t.Context(), s.Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(vmm(t, now), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, callDeadline, "the sandbox is lost", func() bool {
+		now, err := platform.client.GetSandbox(t.Context(), s.Id)
+		return err == nil && now.State == "lost"
+	})
+	_, err = platform.client.WakeSandbox(t.Context(), s.Id)
+	wantCode(t, err, "execution_lost")
+	back("lost")
+	other, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Snapshot: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = platform.client.DeleteSandbox(context.WithoutCancel(t.Context()), other.Id) })
+	recalls(t, other, "then", pid)
+}
+
+// TestAttachWakes runs commands in, and copies files to, sandboxes that are asleep.
+func TestAttachWakes(t *testing.T) {
+	s := create(t, "mini")
+	pid := remember(t, s, "asleep")
+	for _, v := range []string{"pause", "suspend"} {
+		verb(t, s.Id, v)
+		recalls(t, s, "asleep", pid)
+	}
+}
+
+// TestKilledDaemonsInASuspend kills each daemon of the node while a sandbox is suspended, and while it's restored: the operation ends, well or not, and the
+// sandbox is one or the other, whole.
+func TestKilledDaemonsInASuspend(t *testing.T) {
+	for _, r := range []instance.Role{instance.Host, instance.Manager, instance.API} {
+		t.Run(string(r), func(t *testing.T) {
+			s := create(t, "mini")
+			pid := remember(t, s, "whole")
+			for _, do := range []func(context.Context, string) (client.Sandbox, error){
+				platform.client.SuspendSandbox,
+				func(ctx context.Context, id string) (client.Sandbox, error) { return platform.client.RestoreSandbox(ctx, id, false) },
+			} {
+				done := make(chan error, 1)
+				go func() {
+					_, err := do(t.Context(), s.Id)
+					done <- err
+				}()
+				kill(t, r)
+				var refused *client.Error
+				if err := <-done; err != nil && !errors.As(err, &refused) {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, bootDeadline, "the sandbox runs, or sleeps", func() bool {
+				now, err := platform.client.GetSandbox(t.Context(), s.Id)
+				return err == nil && slices.Contains([]client.SandboxState{"running", "suspended"}, now.State)
+			})
+			now, err := platform.client.WakeSandbox(t.Context(), s.Id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			recalls(t, now, "whole", pid)
+		})
+	}
+}
