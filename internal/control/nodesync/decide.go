@@ -95,7 +95,7 @@ func (d *decision) alive(w record.WantedExecution, r ExecutionReport) {
 		d.suspended(w, r)
 	case r.State == space.ExecutionFailed && w.Recorded == space.ExecutionRunning:
 		d.see(w.Route, space.ExecutionLost, orLost(r.Error), r.Since) // it ran, so it's lost
-	case r.State == space.ExecutionStopped && w.Want == record.WantRunning: // nobody has ordered it
+	case r.State == space.ExecutionStopped && w.Want != record.WantStopped: // nobody has ordered it
 		d.see(w.Route, space.ExecutionLost, orEndedByItself(r.Error), r.Since)
 	case ended(r.State):
 		d.see(w.Route, r.State, endError(r), r.Since)
@@ -142,8 +142,15 @@ func (d *decision) move(w record.WantedExecution, r ExecutionReport) {
 }
 
 // suspended decides about an execution whose machine has ended with its memory in a snapshot. It's believed with that snapshot only: the two are recorded together.
+// One whose snapshot is gone has nothing left.
 func (d *decision) suspended(w record.WantedExecution, r ExecutionReport) {
-	if r.HeldBy != "" && d.kept[r.HeldBy] {
+	switch {
+	case r.HeldBy == "" || !d.kept[r.HeldBy]:
+		if d.report.Complete && d.believed(w.Route.Execution) {
+			w.HeldBy = r.HeldBy
+			d.loseHeld(w)
+		}
+	default:
 		d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{Route: w.Route, State: r.State, Since: r.Since, HeldBy: r.HeldBy})
 	}
 }
@@ -200,7 +207,10 @@ func (d *decision) absent(w record.WantedExecution) {
 
 // loseHeld decides about a suspended execution whose snapshot isn't there: whether that is believed was decided about the snapshot.
 func (d *decision) loseHeld(w record.WantedExecution) {
-	d.see(w.Route, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot that the sandbox was suspended into"), d.now)
+	d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{
+		Route: w.Route, State: space.ExecutionLost, HeldBy: w.HeldBy, Since: d.now,
+		Error: space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot that the sandbox was suspended into"),
+	})
 }
 
 func (d *decision) lose(w record.WantedExecution, why string) {

@@ -36,6 +36,8 @@ func start(now record.Situation, operation, execution string, at time.Time) (rec
 		return same, err
 	case state == space.StateRunning:
 		return record.Change{Kind: record.StartSandbox, Done: true, Operation: operation}, nil
+	case state == space.StateLost && box.Execution.HeldBy != "":
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox was suspended, and what it was suspended into is gone: there is no disk to start it from")
 	case state == space.StateSuspended:
 		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is suspended: restore it, with cold to boot from its disk")
 	case !state.CanBecome(space.StateStarting):
