@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -196,9 +195,8 @@ func TestKilledDaemonsInASuspend(t *testing.T) {
 					done <- err
 				}()
 				kill(t, r)
-				var refused *client.Error
-				if err := <-done; err != nil && !errors.As(err, &refused) {
-					t.Fatal(err)
+				if err := <-done; err != nil { // a verb isn't repeated by the client: what has become of it is seen below
+					t.Logf("a verb while %s was killed: %v", r, err)
 				}
 			}
 			eventually(t, bootDeadline, "the sandbox runs, or sleeps", func() bool {
