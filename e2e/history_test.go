@@ -187,7 +187,9 @@ func TestKilledDaemonsInASuspend(t *testing.T) {
 			pid := remember(t, s, "whole")
 			for _, do := range []func(context.Context, string) (client.Sandbox, error){
 				platform.client.SuspendSandbox,
-				func(ctx context.Context, id string) (client.Sandbox, error) { return platform.client.RestoreSandbox(ctx, id, false) },
+				func(ctx context.Context, id string) (client.Sandbox, error) {
+					return platform.client.RestoreSandbox(ctx, id, false)
+				},
 			} {
 				done := make(chan error, 1)
 				go func() {
