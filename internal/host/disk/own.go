@@ -45,6 +45,16 @@ func Own(ctx context.Context, path string) (int64, error) {
 	return own, err
 }
 
+// Allocated returns how many bytes a file has blocks for, alone or with others.
+func Allocated(path string) (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return 0, fmt.Errorf("measure %s: %w", path, err)
+	}
+	const statBlock = 512 // the unit of st_blocks
+	return st.Blocks * statBlock, nil
+}
+
 // OwnParts returns the parts of a file that it shares with no other, in order: what was written over a clone. The file has been synced.
 func OwnParts(ctx context.Context, path string) ([]seal.Part, error) {
 	var parts []seal.Part

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/peer"
 )
@@ -102,6 +104,10 @@ func (b *Building) seal(ctx context.Context, m *manifest) error {
 			m.Files[name], err = unread(path)
 		case name == MemoryName && !m.Whole:
 			m.Files[name], m.Changed, err = b.changed(ctx, path)
+			if errors.Is(err, disk.ErrFragmented) { // its parts are too many to be named: all of it is read
+				m.Files[name], err = seal.File(path)
+				m.Whole = true
+			}
 		default:
 			m.Files[name], err = seal.File(path)
 		}
@@ -186,9 +192,12 @@ func (b *Building) Abandon() {
 	b.store.cfg.Changed()
 }
 
-// drop removes what there is. What can't be removed is at the next Open, or by Remove.
+// drop removes what there is, under its name as well: what has failed mustn't be found ready by the next life, in which it would end a suspend that the sandbox
+// has long gone on from. What can't be removed is at the next Open, or by Remove.
 func (b *Building) drop() {
-	if err := b.store.cfg.Volume.Delete(b.dir); err != nil {
-		slog.Error("what is left of a snapshot that wasn't made can't be removed", "snapshot", b.entry.Snapshot, "err", err)
+	for _, dir := range []string{b.store.dirOf(b.entry.Snapshot, ""), b.dir} {
+		if err := b.store.cfg.Volume.Delete(dir); err != nil {
+			slog.Error("what is left of a snapshot that wasn't made can't be removed", "snapshot", b.entry.Snapshot, "err", err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/seal"
 )
 
@@ -254,13 +255,22 @@ func (s *Store) measure(ctx context.Context) {
 	}
 }
 
-// size is how many bytes a snapshot's files share with no other.
+// size is how many bytes a snapshot's files share with no other. A file in too many pieces to be looked at counts with all that it takes.
 func (s *Store) size(ctx context.Context, dir string, k Kind) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, measurePatience)
 	defer cancel()
 	sum := int64(0)
 	for _, name := range k.files() {
-		parts, err := s.cfg.Own(ctx, filepath.Join(dir, name))
+		path := filepath.Join(dir, name)
+		parts, err := s.cfg.Own(ctx, path)
+		if errors.Is(err, disk.ErrFragmented) {
+			n, err := disk.Allocated(path)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+			continue
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -122,6 +123,71 @@ func TestASnapshotIsTheSameInTheNextLife(t *testing.T) {
 	}
 	if err := s.Remove(r.Snapshot); err != nil {
 		t.Errorf("removed again: %v", err)
+	}
+}
+
+// TestAMemoryInTooManyPiecesIsReadWhole makes a snapshot whose memory is in more pieces than are looked at, as after many lives: it can be loaded, counts with all
+// that it takes, and is found to be damaged wherever that is.
+func TestAMemoryInTooManyPiecesIsReadWhole(t *testing.T) {
+	dir := t.TempDir()
+	fragmented := func(ctx context.Context, path string) ([]seal.Part, error) {
+		if filepath.Base(path) == MemoryName {
+			return nil, disk.ErrFragmented
+		}
+		return own(ctx, path)
+	}
+	openIt := func() *Store {
+		s, err := Open(Config{Dir: dir, Volume: directories{}, Own: fragmented, Changed: func() {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	r := take(t, openIt())
+	if r.Bytes < 4*block {
+		t.Errorf("it counts with %d bytes", r.Bytes)
+	}
+	s := openIt()
+	_, give, err := s.Borrow(r.Snapshot, r.Digest, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	give()
+	s.Close()
+	f, err := os.OpenFile(filepath.Join(s.dirOf(r.Snapshot, ""), MemoryName), os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteAt([]byte("x"), 3*block)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openIt().Borrow(r.Snapshot, r.Digest, false); space.CodeOf(err) != space.CodeSnapshotUnusable {
+		t.Errorf("damaged, it's loaded: %v", err)
+	}
+}
+
+// TestOneThatFailsWhenItHasItsNameIsRemoved damages a snapshot while it gets its name: nobody finds it by that.
+func TestOneThatFailsWhenItHasItsNameIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, directories{frozen: func(path string) error {
+		return os.WriteFile(filepath.Join(path, manifestName), []byte("?"), 0o600)
+	}})
+	o := full()
+	b, err := s.Begin(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, b)
+	if err = b.Publish(t.Context(), machineOf()); err == nil {
+		t.Fatal("it's ready")
+	}
+	b.Fail(err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if err := s.Remove(o.Snapshot); err != nil {
+		t.Error(err)
 	}
 }
 
