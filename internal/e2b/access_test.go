@@ -1,6 +1,8 @@
 package e2b
 
 import (
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -72,5 +74,41 @@ func TestTokensAreForgotten(t *testing.T) {
 	ts.remember(last)
 	if len(ts.known) > maxTokens {
 		t.Errorf("%d are known", len(ts.known))
+	}
+}
+
+// TestBuildsOfOneKeyAreBounded has one key begin as many builds as it may: others begin theirs.
+func TestBuildsOfOneKeyAreBounded(t *testing.T) {
+	var all builds
+	begin := func(key string) error { return all.add(&build{owner: ownerOf(key), id: newUUID(), began: time.Now()}) }
+	for range buildsEach {
+		if err := begin("one"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := begin("one"); err == nil {
+		t.Error("it begins one more")
+	}
+	if err := begin("another"); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+}
+
+// TestASignedURLIsForItsUser brings another user with a signed URL: it's for whom it was signed.
+func TestASignedURLIsForItsUser(t *testing.T) {
+	f := New(Config{Edge: "http://127.0.0.1:1"})
+	a := access{space.NewID(space.PrefixSandbox), secret}
+	f.tokens.remember(a)
+	for _, user := range []string{"", "user"} {
+		q := url.Values{"path": {"/x"}, "signature": {signatureOf(signed{path: "/x", operation: operationRead, user: user}, a.String())}}
+		if user != "" {
+			q.Set("username", user)
+		}
+		r := httptest.NewRequest("GET", "/files?"+q.Encode(), nil)
+		r.SetBasicAuth("root", "")
+		g, err := f.enterFiles(r, operationRead)
+		if err != nil || g.user != user || g.access != a {
+			t.Errorf("signed for %q, it's %+v, %v", user, g, err)
+		}
 	}
 }

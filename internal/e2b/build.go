@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// maxBuilds bounds the builds that are remembered; buildLife is for how long.
-	maxBuilds = 1_000
-	buildLife = 24 * time.Hour
+	// maxBuilds bounds the builds that are remembered, buildsEach those of one API key; buildLife is for how long.
+	maxBuilds, buildsEach = 1_000, 100
+	buildLife             = 24 * time.Hour
 	// maxBuildTime bounds the following of a build's log.
 	maxBuildTime = 4 * time.Hour
 	// maxLines bounds the lines of a log that are kept: the platform keeps as many.
@@ -63,13 +63,17 @@ func (b *builds) add(n *build) error {
 	if b.byID == nil {
 		b.byID = map[string]*build{}
 	}
+	mine := 0
 	for id, old := range b.byID {
-		if time.Since(old.began) > buildLife {
+		switch {
+		case time.Since(old.began) > buildLife:
 			delete(b.byID, id)
+		case old.owner == n.owner:
+			mine++
 		}
 	}
-	if len(b.byID) >= maxBuilds {
-		return refuse(http.StatusTooManyRequests, "%d builds are under way: try again later", len(b.byID))
+	if mine >= buildsEach || len(b.byID) >= maxBuilds {
+		return refuse(http.StatusTooManyRequests, "the key has begun %d builds within a day, and all together %d: try again later", mine, len(b.byID))
 	}
 	b.byID[n.id] = n
 	return nil

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -32,16 +33,12 @@ func (f *Facade) enterFiles(r *http.Request, operation string) (guest, error) {
 	if err != nil {
 		return guest{}, err
 	}
-	user := q.Get("username")
-	if user == "" {
-		user = userOf(r)
-	}
 	if token := r.Header.Get(headerToken); token != "" {
 		a, ok := parseAccess(token)
 		if !ok || sandbox != "" && sandbox != a.sandbox {
 			return guest{}, refuse(http.StatusUnauthorized, "the access token isn't that of this sandbox")
 		}
-		return f.guest(a, user)
+		return f.guest(a, cmp.Or(q.Get("username"), userOf(r)))
 	}
 	s := signed{path: q.Get("path"), operation: operation, user: q.Get("username"), expiration: q.Get("signature_expiration"), signature: q.Get("signature")}
 	if s.signature == "" {
@@ -54,7 +51,7 @@ func (f *Facade) enterFiles(r *http.Request, operation string) (guest, error) {
 	case s.expired(time.Now()):
 		return guest{}, refuse(http.StatusUnauthorized, "signature is already expired")
 	}
-	return f.guest(a, user)
+	return f.guest(a, s.user) // whom it was signed for, whatever else the request says
 }
 
 func (f *Facade) getFile(w http.ResponseWriter, r *http.Request) {

@@ -139,11 +139,23 @@ func snapshot(r db.SnapshotRow) record.Snapshot {
 		Version: text(r.Version), CPU: text(r.Cpu),
 	}
 	if r.State != nil {
-		out.Status.State = record.SnapshotState(*r.State)
+		out.Status.State = shown(record.SnapshotState(*r.State), out.Status.Digest)
 		out.Status.Pause, out.Status.Bytes = time.Duration(*r.PauseMicros)*time.Microsecond, uint64(*r.Bytes)
 	}
 	if r.TakenAt != nil {
 		out.Status.At = *r.TakenAt
 	}
 	return out
+}
+
+// shown is the state of a snapshot that nobody has deleted. One of which nothing is left is so for what it was before: it couldn't be made, or was ready and is lost.
+func shown(s record.SnapshotState, digest string) record.SnapshotState {
+	switch {
+	case s != record.SnapshotGone:
+		return s
+	case digest == "":
+		return record.SnapshotFailed
+	default:
+		return record.SnapshotLost
+	}
 }

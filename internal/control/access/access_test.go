@@ -3,6 +3,7 @@ package access
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,7 @@ type changing struct {
 	Store
 	boxes  []record.Sandbox
 	bearer record.Bearer
+	wakes  int
 }
 
 func (c *changing) Get(context.Context, string, string) (record.Sandbox, error) {
@@ -32,7 +34,11 @@ func (c *changing) Get(context.Context, string, string) (record.Sandbox, error) 
 	return b, nil
 }
 
-func (c *changing) Wake(context.Context, string, string) (string, error) { return "op_1", nil }
+// Wake begins an operation each time: the one before has ended.
+func (c *changing) Wake(context.Context, string, string) (string, error) {
+	c.wakes++
+	return fmt.Sprintf("op_%d", c.wakes), nil
+}
 
 func (c *changing) Bearer(context.Context, record.TokenHash) (record.Bearer, error) {
 	return c.bearer, nil
@@ -80,6 +86,19 @@ func TestResolveToken(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatCannotBeWokenIsntWokenAnewAndAnew has a request for a sandbox whose restore fails each time.
+func TestWhatCannotBeWokenIsntWokenAnewAndAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asleep := box(record.DesiredSuspended, space.ExecutionSuspended)
+		asleep.Lifecycle.AutoWake = true
+		c := &changing{boxes: []record.Sandbox{asleep}, bearer: record.Bearer{Sandbox: "sbx_1"}}
+		_, err := New(c, c, activity.New(nil), new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
+		if space.CodeOf(err) != space.CodeConflict || !strings.Contains(err.Error(), "op_1") || c.wakes != 2 {
+			t.Errorf("after %d wakes: %v", c.wakes, err)
+		}
+	})
 }
 
 // TestSignaturesDiffer signs two things that differ in anything, or under another key: the signatures differ.

@@ -59,6 +59,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 	defer cancel()
 	news := a.bell.Watch(sandbox)
 	defer news.Close()
+	var alarm Alarm
 	for {
 		box, err := a.sandboxes.Get(ctx, project, sandbox)
 		if err != nil {
@@ -69,7 +70,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 			a.activity.Seen(sandbox, time.Now())
 			return box, nil
 		case space.StatePausing, space.StatePaused, space.StateSuspending, space.StateSuspended:
-			if err := WakeUp(ctx, a.sandboxes, box); err != nil {
+			if err := alarm.WakeUp(ctx, a.sandboxes, box); err != nil {
 				return record.Sandbox{}, err
 			}
 			if !news.Next(ctx) {
@@ -97,12 +98,31 @@ type Waker interface {
 // WakeUp wakes a paused or suspended sandbox that somebody needs to run, if it says so; else the error is a conflict that names the verb. One that is about to be
 // paused or suspended is woken when it is: for now there's nothing to do.
 func WakeUp(ctx context.Context, waker Waker, box record.Sandbox) error {
+	return new(Alarm).WakeUp(ctx, waker, box)
+}
+
+// Alarm wakes a sandbox for one request. A sandbox that was woken and sleeps again isn't woken anew and anew for it.
+type Alarm struct{ operation string }
+
+// WakeUp is the function of that name.
+func (a *Alarm) WakeUp(ctx context.Context, waker Waker, box record.Sandbox) error {
 	if !box.Lifecycle.AutoWake {
 		return space.Errorf(space.CodeConflict, "the sandbox is %s, and isn't woken by itself: wake it first", sandboxes.State(box))
 	}
-	_, err := waker.Wake(ctx, box.Project, box.ID)
-	if space.CodeOf(err) == space.CodeConflict {
+	return a.Ring(ctx, waker, box.Project, box.ID)
+}
+
+// Ring wakes a sandbox that says that it may be woken.
+func (a *Alarm) Ring(ctx context.Context, waker Waker, project, id string) error {
+	operation, err := waker.Wake(ctx, project, id)
+	switch {
+	case space.CodeOf(err) == space.CodeConflict: // something else is under way
 		return nil
+	case err != nil:
+		return err
+	case a.operation != "" && a.operation != operation:
+		return space.Errorf(space.CodeConflict, "operation %s was to wake the sandbox, which sleeps: its error says why", a.operation)
 	}
-	return err
+	a.operation = operation
+	return nil
 }

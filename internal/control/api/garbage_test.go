@@ -1,9 +1,12 @@
 package api_test
 
 import (
+	"slices"
 	"testing"
 
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/record"
 )
 
@@ -53,6 +56,29 @@ func TestGarbage(t *testing.T) {
 		t.Errorf("%+v", gone)
 	}
 	r.node.without(t, func() bool { return len(r.node.snapshots) == 0 })
+}
+
+// TestWhatCouldntBeMadeIsInNobodysWay fails a snapshot with a name, which then goes from the node: another one may have the name, and is
+// found by it.
+func TestWhatCouldntBeMadeIsInNobodysWay(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	take := r.node.take
+	r.node.change(func() {
+		r.node.take = func(nodesync.Order) record.SnapshotStatus {
+			return record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeCapacity, "the disk is full")}
+		}
+	})
+	failed := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", `{"name":"v1"}`), 201, "failed").Snapshot.Id
+	r.node.change(func() { r.node.take = take })
+	r.node.without(t, func() bool { return slices.Contains(r.eventTypes(t, box.Id), "snapshot.deleted") })
+	if n := decode[gen.Snapshot](t, r.do(t, "GET", "/v1/snapshots/"+failed, nil).want(t, 200)); n.State != gen.SnapshotStateFailed || n.Error == nil {
+		t.Errorf("it's %+v", n)
+	}
+	made := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", `{"name":"v1"}`), 201, "succeeded").Snapshot.Id
+	if n := decode[gen.Snapshot](t, r.do(t, "GET", "/v1/snapshots/v1", nil).want(t, 200)); n.Id != made {
+		t.Errorf("the name is %s's, not %s's", n.Id, made)
+	}
 }
 
 // pending begins a sandbox of a snapshot whose machine doesn't come up.

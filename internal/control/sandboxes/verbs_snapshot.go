@@ -161,10 +161,6 @@ func rollback(now record.Situation, operation, execution, ref string, cold bool,
 	if !state.CanBecome(space.StateRestoring) {
 		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: it can't be rolled back", state)
 	}
-	n, err := target(now, ref)
-	if err != nil {
-		return record.Change{}, err
-	}
 	more := quota.OfStart(box.Shape)
 	switch box.Desired {
 	case record.DesiredRunning:
@@ -173,6 +169,10 @@ func rollback(now record.Situation, operation, execution, ref string, cold bool,
 		more = quota.OfResume(box.Shape)
 	}
 	if err := fits(now, more); err != nil {
+		return record.Change{}, err
+	}
+	n, err := target(now, ref) // held after the project and the node, as where sandboxes are created
+	if err != nil {
 		return record.Change{}, err
 	}
 	return record.Change{

@@ -38,6 +38,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 	}
 	news := s.bell.Watch(t.Sandbox)
 	defer news.Close()
+	var alarm access.Alarm
 	for {
 		next, err := decide(t, session)
 		switch {
@@ -47,7 +48,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 		case err != nil:
 			return t, err
 		case next == stepWake:
-			if err := s.wake(ctx, t, news); err != nil {
+			if err := s.wake(ctx, &alarm, t, news); err != nil {
 				return record.Target{}, err
 			}
 		case next == stepRead && !mayStart:
@@ -73,8 +74,8 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 }
 
 // wake wakes a sandbox that sleeps, and waits for something new of it. It's refused while an operation is under way, which is waited for, too.
-func (s *Sessions) wake(ctx context.Context, t record.Target, news *wake.Watch) error {
-	if _, err := s.sandboxes.Wake(ctx, t.Project, t.Sandbox); err != nil && space.CodeOf(err) != space.CodeConflict {
+func (s *Sessions) wake(ctx context.Context, alarm *access.Alarm, t record.Target, news *wake.Watch) error {
+	if err := alarm.Ring(ctx, s.sandboxes, t.Project, t.Sandbox); err != nil {
 		return err
 	}
 	if !news.Next(ctx) {

@@ -36,7 +36,7 @@ func (q *Queries) AutomaticSnapshots(ctx context.Context, sandbox string) ([]str
 }
 
 const countSnapshots = `-- name: CountSnapshots :one
-SELECT count(*) FROM snapshots WHERE sandbox = $1 AND deleted_at IS NULL
+SELECT count(*) FROM snapshots WHERE sandbox = $1 AND deleted_at IS NULL AND gone_at IS NULL
 `
 
 func (q *Queries) CountSnapshots(ctx context.Context, sandbox string) (int64, error) {
@@ -472,7 +472,7 @@ SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.nod
     st.digest, st.parent, st.driver, st.version, st.cpu
 FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
 WHERE n.project = $1 AND (n.id = $2::text OR n.name = $2::text AND n.name <> '') AND n.deleted_at IS NULL
-ORDER BY coalesce(st.state IN ('failed', 'lost'), false), n.created_at DESC LIMIT 1
+ORDER BY coalesce(st.state IN ('failed', 'lost', 'gone'), false), n.created_at DESC LIMIT 1
 `
 
 type SnapshotParams struct {
@@ -552,7 +552,7 @@ func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) (SnapshotRow
 
 const snapshotNamed = `-- name: SnapshotNamed :one
 SELECT EXISTS (SELECT 1 FROM snapshots n LEFT JOIN snapshot_status st ON st.snapshot = n.id
-    WHERE n.project = $1 AND n.name = $2 AND n.deleted_at IS NULL AND coalesce(st.state, 'making') NOT IN ('failed', 'lost'))
+    WHERE n.project = $1 AND n.name = $2 AND n.deleted_at IS NULL AND coalesce(st.state, 'making') NOT IN ('failed', 'lost', 'gone'))
 `
 
 type SnapshotNamedParams struct {

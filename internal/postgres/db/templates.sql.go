@@ -606,7 +606,7 @@ func (q *Queries) TemplateBuild(ctx context.Context, id string) (TemplateBuildRo
 
 const templateUsers = `-- name: TemplateUsers :one
 SELECT (SELECT count(*) FROM sandboxes s WHERE s.template = $1::text AND s.desired <> 'deleted') AS sandboxes,
-    (SELECT count(*) FROM snapshots n WHERE n.template = $1::text AND n.deleted_at IS NULL) AS snapshots,
+    (SELECT count(*) FROM snapshots n WHERE n.template = $1::text AND n.deleted_at IS NULL AND n.gone_at IS NULL) AS snapshots,
     (SELECT count(*) FROM templates t LEFT JOIN template_status st ON st.template = t.id
         WHERE t.base = $1::text AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds
 `

@@ -102,7 +102,7 @@ const foreignUsers = `-- name: ForeignUsers :one
 SELECT (SELECT count(*) FROM sandboxes s JOIN templates t ON t.id = s.template
         WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND s.project <> $1 AND s.desired <> 'deleted') AS sandboxes,
     (SELECT count(*) FROM snapshots n JOIN templates t ON t.id = n.template
-        WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND n.project <> $1 AND n.deleted_at IS NULL) AS snapshots,
+        WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND n.project <> $1 AND n.deleted_at IS NULL AND n.gone_at IS NULL) AS snapshots,
     (SELECT count(*) FROM templates b JOIN templates t ON t.id = b.base LEFT JOIN template_status st ON st.template = b.id
         WHERE t.project = $1 AND t.shared AND t.deleted_at IS NULL AND b.project <> $1
         AND b.superseded_at IS NULL AND b.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds

@@ -9,7 +9,7 @@ SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.nod
     st.digest, st.parent, st.driver, st.version, st.cpu
 FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
 WHERE n.project = @project AND (n.id = @ref::text OR n.name = @ref::text AND n.name <> '') AND n.deleted_at IS NULL
-ORDER BY coalesce(st.state IN ('failed', 'lost'), false), n.created_at DESC LIMIT 1;
+ORDER BY coalesce(st.state IN ('failed', 'lost', 'gone'), false), n.created_at DESC LIMIT 1;
 
 -- name: Snapshots :many
 -- Newest first; of one sandbox, if that is given.
@@ -23,10 +23,10 @@ ORDER BY n.created_at DESC, n.id DESC LIMIT @max_rows;
 
 -- name: SnapshotNamed :one
 SELECT EXISTS (SELECT 1 FROM snapshots n LEFT JOIN snapshot_status st ON st.snapshot = n.id
-    WHERE n.project = @project AND n.name = @name AND n.deleted_at IS NULL AND coalesce(st.state, 'making') NOT IN ('failed', 'lost'));
+    WHERE n.project = @project AND n.name = @name AND n.deleted_at IS NULL AND coalesce(st.state, 'making') NOT IN ('failed', 'lost', 'gone'));
 
 -- name: CountSnapshots :one
-SELECT count(*) FROM snapshots WHERE sandbox = @sandbox AND deleted_at IS NULL;
+SELECT count(*) FROM snapshots WHERE sandbox = @sandbox AND deleted_at IS NULL AND gone_at IS NULL;
 
 -- name: HoldSnapshots :many
 -- Held until the transaction ends: whoever loads from a snapshot, or deletes it, does so alone. Returns those that aren't to go.

@@ -107,7 +107,7 @@ FROM templates t WHERE t.project = @project AND t.id = @id FOR UPDATE;
 -- name: TemplateUsers :one
 -- What keeps a template from being deleted.
 SELECT (SELECT count(*) FROM sandboxes s WHERE s.template = @template::text AND s.desired <> 'deleted') AS sandboxes,
-    (SELECT count(*) FROM snapshots n WHERE n.template = @template::text AND n.deleted_at IS NULL) AS snapshots,
+    (SELECT count(*) FROM snapshots n WHERE n.template = @template::text AND n.deleted_at IS NULL AND n.gone_at IS NULL) AS snapshots,
     (SELECT count(*) FROM templates t LEFT JOIN template_status st ON st.template = t.id
         WHERE t.base = @template::text AND t.superseded_at IS NULL AND t.deleted_at IS NULL AND coalesce(st.state, 'building') = 'building') AS builds;
 
