@@ -207,6 +207,42 @@ func TestDoors(t *testing.T) {
 	}
 }
 
+// TestOnlyTokensThatOpenAreRemembered has strangers bring tokens: they take no places. One that was issued elsewhere, or before a restart, has a place once it
+// has opened its sandbox.
+func TestOnlyTokensThatOpenAreRemembered(t *testing.T) {
+	r := newRig(t)
+	id, token := r.created(t)
+	r.facade.tokens.forget(string(space.PrefixSandbox) + "_" + id)
+	r.files["/x"] = "text"
+	wrong := id + ".spacesbx_wrong"
+	for _, path := range []string{"/health", "/files?path=/x"} {
+		if status, body, _ := call(t, "GET", r.data.URL+path, "", headerToken, wrong); status != 401 {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, body := r.unary(t, "/filesystem.Filesystem/Stat", `{"path":"/"}`, wrong); status != 401 {
+		t.Errorf("files: %d %s", status, body)
+	}
+	if n := len(r.facade.tokens.known); n != 0 {
+		t.Errorf("%d tokens of strangers are remembered", n)
+	}
+	for what, open := range map[string]func(){
+		"a look": func() { call(t, "GET", r.data.URL+"/health", "", headerToken, token) },
+		"a file": func() { call(t, "GET", r.data.URL+"/files?path=/x", "", headerToken, token) },
+		"a write": func() {
+			call(t, "POST", r.data.URL+"/files?path=/x", "y", headerToken, token, "Content-Type", "application/octet-stream")
+		},
+		"a call": func() { r.unary(t, "/filesystem.Filesystem/Stat", `{"path":"/"}`, token) },
+	} {
+		open()
+		a, _ := parseAccess(token)
+		if _, ok := r.facade.tokens.known[a]; !ok {
+			t.Errorf("%s opened it, and its token isn't known", what)
+		}
+		r.facade.tokens.forget(a.sandbox)
+	}
+}
+
 // TestGone is the one answer that drives is_running and the SDKs' timeouts.
 func TestGone(t *testing.T) {
 	r := newRig(t)

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -86,12 +87,30 @@ func (f *Facade) platform(key string) (*client.Client, error) {
 }
 
 // plane is the data plane of a sandbox as one of its tokens sees it.
-func (f *Facade) plane(sandbox, token string) (*client.Plane, error) {
-	p, err := client.NewPlane(f.config.Edge, sandbox, token, client.WithHTTPClient(f.config.HTTP))
+func (f *Facade) plane(a access) (*client.Plane, error) {
+	carrier := *f.config.HTTP
+	carrier.Transport = opened{cmp.Or(carrier.Transport, http.DefaultTransport), &f.tokens, a}
+	p, err := client.NewPlane(f.config.Edge, a.sandbox, a.secret, client.WithHTTPClient(&carrier))
 	if err != nil {
 		return nil, fmt.Errorf("reach the edge: %w", err)
 	}
 	return p, nil
+}
+
+// opened remembers a token that the platform has served: anybody can bring another one, which is to take no place.
+type opened struct {
+	http.RoundTripper
+	tokens *tokens
+	access access
+}
+
+// RoundTrip implements http.RoundTripper.
+func (o opened) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := o.RoundTripper.RoundTrip(r)
+	if err == nil && resp.StatusCode < http.StatusBadRequest {
+		o.tokens.remember(o.access)
+	}
+	return resp, err
 }
 
 // observe makes a handler the outermost one: each request gets an id, is counted, traced and logged by its route.
