@@ -212,7 +212,7 @@ func TestDocsNameEachMetric(t *testing.T) {
 			continue
 		}
 		out, _ := space(t, "metrics", string(r))
-		said := regexp.MustCompile(`(?m)^# TYPE (space_[a-z_]+) `).FindAllStringSubmatch(out, -1)
+		said := regexp.MustCompile(`(?m)^# TYPE (space_[a-z0-9_]+) `).FindAllStringSubmatch(out, -1)
 		if len(said) < 2 {
 			t.Errorf("%s has no metrics of its own:\n%s", r, out)
 		}
@@ -240,7 +240,7 @@ func TestDocsNameRealCommands(t *testing.T) {
 	}
 }
 
-var wordRE = regexp.MustCompile(`^[a-z][a-z-]*$`)
+var wordRE = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // known asks the help for a command's words and flags. A word that no command has is an argument.
 func known(ctx context.Context, command string) error {
