@@ -17,7 +17,7 @@ import (
 
 var (
 	describedRE = regexp.MustCompile(`fqName: "([^"]+)"`)
-	usedRE      = regexp.MustCompile(`\b(?:space|go|process)_[a-z_]+`)
+	usedRE      = regexp.MustCompile(`\b(?:space|go|process)_[a-z0-9_]+`)
 	nameRE      = regexp.MustCompile(`^space(_[a-z]+)+$`)
 )
 
@@ -79,7 +79,7 @@ func TestDashboardShowsWhatThereIs(t *testing.T) {
 	}
 }
 
-var rowRE = regexp.MustCompile("(?m)^\\| `(space_[a-z_]+)` \\|")
+var rowRE = regexp.MustCompile("(?m)^\\| `(space_[a-z0-9_]+)` \\|")
 
 // TestDocumentNamesEachMetric keeps the table in docs/observability.md whole and true.
 func TestDocumentNamesEachMetric(t *testing.T) {
