@@ -137,11 +137,12 @@ func (r *Rolling) tiers(out *record.Rolling) error {
 	}
 	out.Keep = nil
 	for _, t := range r.Keep {
-		every, whole := time.Duration(t.EverySeconds)*time.Second, time.Duration(t.ForSeconds)*time.Second
-		if every < 0 || every > maxKept || whole < minRolling || whole > maxKept {
+		// Seconds are compared, not durations: so many seconds that they overflow one are refused, too.
+		const least, most = int(minRolling / time.Second), int(maxKept / time.Second)
+		if t.EverySeconds < 0 || t.EverySeconds > most || t.ForSeconds < least || t.ForSeconds > most {
 			return space.FieldErrorf("lifecycle.rolling.keep", "has a tier of every %d s for %d s: at most %.0f days are allowed, for at least a minute", t.EverySeconds, t.ForSeconds, maxKept.Hours()/24)
 		}
-		out.Keep = append(out.Keep, record.Tier{Every: every, For: whole})
+		out.Keep = append(out.Keep, record.Tier{Every: time.Duration(t.EverySeconds) * time.Second, For: time.Duration(t.ForSeconds) * time.Second})
 	}
 	return nil
 }
