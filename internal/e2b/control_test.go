@@ -287,6 +287,41 @@ func TestPauseThatFails(t *testing.T) {
 	}
 }
 
+// TestPauseThatFailsTooLate gives a sandbox whose deadline has passed meanwhile another one.
+func TestPauseThatFailsTooLate(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	passed := time.Now().Add(-time.Second)
+	r.sandboxes["sbx_"+id].Lifetime.Deadline = &passed
+	r.refused("POST /v1/sandboxes/sbx_"+id+"/suspend", space.CodeQuotaExceeded, "there's no room")
+	began := time.Now()
+	if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/pause", ""); status != 429 {
+		t.Errorf("%d %s", status, body)
+	}
+	l := r.sandboxes["sbx_"+id].Lifetime
+	if l == nil || l.OnExpiry != api.LifetimeOnExpiryDelete || l.Deadline.Before(began.Add(leastAgain)) {
+		t.Errorf("the lifetime is %v", l)
+	}
+}
+
+// TestWakeWhoseDeadlineFails tries once more to give it, and tells who asked if there's none.
+func TestWakeWhoseDeadlineFails(t *testing.T) {
+	for refusals, want := range map[int]int{1: 201, 2: 429} {
+		r := newRig(t)
+		id, _ := r.created(t)
+		r.controlled(t, "POST", "/sandboxes/"+id+"/pause", "")
+		update := "PATCH /v1/sandboxes/sbx_" + id
+		r.refused(update, space.CodeQuotaExceeded, "not now")
+		r.times[update] = refusals
+		if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/connect", `{"timeout":60}`); status != want {
+			t.Errorf("after %d refusals: %d %s, want %d", refusals, status, body, want)
+		}
+		if s := r.sandboxes["sbx_"+id]; s.State != api.SandboxStateRunning || (s.Lifetime != nil) != (want == 201) {
+			t.Errorf("after %d refusals it's %s until %v", refusals, s.State, s.Lifetime)
+		}
+	}
+}
+
 // TestCreateFromASnapshot finds one where there's no template of the name.
 func TestCreateFromASnapshot(t *testing.T) {
 	r := newRig(t)

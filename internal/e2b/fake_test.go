@@ -29,6 +29,7 @@ type platform struct {
 	asked     []string // METHOD PATH of all requests
 	bodies    map[string]string
 	refuse    map[string]api.Problem // by METHOD PATH
+	times     map[string]int         // how often, where it isn't always
 }
 
 const (
@@ -37,7 +38,7 @@ const (
 )
 
 func newPlatform(t *testing.T) *platform {
-	p := &platform{sandboxes: map[string]*api.Sandbox{}, files: map[string]string{}, bodies: map[string]string{}, refuse: map[string]api.Problem{}}
+	p := &platform{sandboxes: map[string]*api.Sandbox{}, files: map[string]string{}, bodies: map[string]string{}, refuse: map[string]api.Problem{}, times: map[string]int{}}
 	mux := http.NewServeMux()
 	management := map[string]func(http.ResponseWriter, *http.Request){
 		"POST /v1/sandboxes":                   p.create,
@@ -100,6 +101,9 @@ func (p *platform) guarded(material string, h http.HandlerFunc) http.HandlerFunc
 			return
 		}
 		if problem, ok := p.refuse[name]; ok {
+			if p.times[name]--; p.times[name] == 0 {
+				delete(p.refuse, name)
+			}
 			p.problem(w, space.Code(problem.Code), *problem.Detail)
 			return
 		}

@@ -402,7 +402,7 @@ func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout
 		_, err := r.platform.WakeSandbox(ctx, s.Id)
 		if err == nil {
 			s.Lifetime = nil // what it was before the pause says nothing
-			return s, f.extend(ctx, r, s, timeout)
+			return s, f.begin(ctx, r, s, timeout)
 		}
 		if !is(err, space.CodeConflict) {
 			return s, err
@@ -413,6 +413,20 @@ func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout
 			return s, err
 		}
 	}
+}
+
+// begin gives a sandbox that was woken its deadline, though its client may have gone: without one it would run on.
+func (f *Facade) begin(ctx context.Context, r *request, s client.Sandbox, timeout int) error {
+	err := f.extend(ctx, r, s, timeout)
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	if err = f.extend(ctx, r, s, timeout); err != nil {
+		slog.ErrorContext(ctx, "a sandbox that was woken may have no deadline", "sandbox", s.Id, "err", err)
+	}
+	return err
 }
 
 // A sandbox that is about to be paused is waited for, for so long, and looked at so often.

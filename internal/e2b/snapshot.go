@@ -2,10 +2,12 @@ package e2b
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	space "github.com/space-platform/space"
 	api "github.com/space-platform/space/api/gen/http"
@@ -80,9 +82,22 @@ func (f *Facade) pause(r *request, s client.Sandbox, memory bool) error {
 	if err != nil && s.Lifetime != nil {
 		ctx, cancel := detached(ctx)
 		defer cancel()
-		_, _ = r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: s.Lifetime}) // the pause's error is told
+		if _, err := r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: again(*s.Lifetime, time.Now())}); err != nil {
+			slog.ErrorContext(ctx, "a sandbox that couldn't be paused has no deadline any more", "sandbox", s.Id, "err", err) // the pause's error is told
+		}
 	}
 	return err
+}
+
+// leastAgain is the shortest time that a sandbox has when it's given its deadline back.
+const leastAgain = 60 * time.Second
+
+// again is a lifetime that was taken, to be given back. The platform refuses a deadline that has passed meanwhile.
+func again(l client.Lifetime, now time.Time) *client.Lifetime {
+	if least := now.Add(leastAgain); l.Deadline != nil && l.Deadline.Before(least) {
+		l.Deadline = &least
+	}
+	return &l
 }
 
 // snapshotInfo is a snapshot as SDKs know it.
