@@ -51,8 +51,11 @@ func (s *Sandboxes) Fork(ctx context.Context, project, id string, f Fork, r reco
 	operation, err = s.changeOnce(ctx, project, id, r, func(now record.Situation, operation string) (record.Change, error) {
 		return fork(now, operation, space.NewID(space.PrefixSnapshot), children)
 	})
+	if err != nil {
+		return "", err
+	}
 	s.bell.Ring(wake.Deadlines)
-	return operation, err
+	return operation, nil
 }
 
 // nameRE is what a snapshot may be called.
