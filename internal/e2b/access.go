@@ -5,7 +5,9 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,16 +100,27 @@ func (s signed) expired(now time.Time) bool {
 	return err != nil || now.Unix() > until
 }
 
-// maxTokens bounds the tokens that are remembered. One that is forgotten still opens its sandbox; URLs that were signed with it don't until it's
-// used again.
-const maxTokens = 20_000
+const (
+	// maxTokens bounds the tokens that are remembered, tokensEach those of one sandbox. One that is forgotten still opens its sandbox; URLs that were
+	// signed with it don't until it's used again.
+	maxTokens, tokensEach = 20_000, 100
+	// maxMisses bounds the searches among all tokens that find none, within missTime. Such a search is up to maxTokens hashes, about 10 ms of a core,
+	// and anybody can ask for it.
+	maxMisses = 10
+	missTime  = time.Second
+)
 
 // tokens are those that were issued or used here: whom a signed URL belongs to is found by trying them. The newest are kept.
 type tokens struct {
 	mu     sync.Mutex
 	known  map[access]int // to their place in order
-	order  []access       // a ring
+	order  []access       // a ring; what was forgotten is empty
 	oldest int
+	of     map[string][]access // by the sandbox, from the oldest
+
+	search sync.Mutex // held by who tries all: one at a time
+	misses int        // since missed
+	missed time.Time
 }
 
 // remember adds a token.
@@ -118,42 +131,83 @@ func (t *tokens) remember(a access) {
 		return
 	}
 	if t.known == nil {
-		t.known = map[access]int{}
+		t.known, t.of = map[access]int{}, map[string][]access{}
+	}
+	if its := t.of[a.sandbox]; len(its) >= tokensEach {
+		t.drop(its[0])
 	}
 	if len(t.order) < maxTokens {
 		t.known[a] = len(t.order)
 		t.order = append(t.order, a)
+	} else {
+		t.drop(t.order[t.oldest])
+		t.order[t.oldest], t.known[a] = a, t.oldest
+		t.oldest = (t.oldest + 1) % maxTokens
+	}
+	t.of[a.sandbox] = append(t.of[a.sandbox], a)
+}
+
+// drop forgets a token, if it's known.
+func (t *tokens) drop(a access) {
+	place, ok := t.known[a]
+	if !ok {
 		return
 	}
-	delete(t.known, t.order[t.oldest])
-	t.order[t.oldest], t.known[a] = a, t.oldest
-	t.oldest = (t.oldest + 1) % maxTokens
+	delete(t.known, a)
+	t.order[place] = access{}
+	if its := slices.DeleteFunc(t.of[a.sandbox], func(other access) bool { return other == a }); len(its) > 0 {
+		t.of[a.sandbox] = its
+	} else {
+		delete(t.of, a.sandbox)
+	}
 }
 
 // forget drops the tokens of a sandbox that is gone. Their places are free for others.
 func (t *tokens) forget(sandbox string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for a, place := range t.known {
-		if a.sandbox == sandbox {
-			delete(t.known, a)
-			t.order[place] = access{}
-		}
+	for _, a := range slices.Clone(t.of[sandbox]) {
+		t.drop(a)
 	}
 }
 
-// signer finds the token that a URL was signed with.
-func (t *tokens) signer(s signed) (access, bool) {
-	t.mu.Lock()
-	all := make([]access, 0, len(t.known))
-	for a := range t.known {
-		all = append(all, a)
+// signer finds the token that a URL was signed with: one of the sandbox, or of all if the sandbox is "".
+func (t *tokens) signer(s signed, sandbox string, now time.Time) (access, error) {
+	if sandbox == "" {
+		return t.anySigner(s, now)
 	}
+	t.mu.Lock()
+	its := slices.Clone(t.of[sandbox])
 	t.mu.Unlock()
-	for _, a := range all {
+	return firstSigner(s, its)
+}
+
+// anySigner tries all tokens, unless that was too often in vain.
+func (t *tokens) anySigner(s signed, now time.Time) (access, error) {
+	t.search.Lock()
+	defer t.search.Unlock()
+	if now.Sub(t.missed) >= missTime {
+		t.misses, t.missed = 0, now
+	}
+	if t.misses >= maxMisses {
+		return access{}, refuse(http.StatusTooManyRequests, "too many signatures that are nobody's right now: try again, or name the sandbox with "+headerSandbox)
+	}
+	t.mu.Lock()
+	all := slices.Collect(maps.Keys(t.known))
+	t.mu.Unlock()
+	a, err := firstSigner(s, all)
+	if err != nil {
+		t.misses++
+	}
+	return a, err
+}
+
+// firstSigner is the first token that a URL was signed with.
+func firstSigner(s signed, among []access) (access, error) {
+	for _, a := range among {
 		if s.by(a.String()) {
-			return a, true
+			return a, nil
 		}
 	}
-	return access{}, false
+	return access{}, refuse(http.StatusUnauthorized, "invalid signature")
 }

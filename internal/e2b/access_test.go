@@ -1,8 +1,10 @@
 package e2b
 
 import (
+	"errors"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,60 @@ func TestTokensAreForgotten(t *testing.T) {
 	if len(ts.known) > maxTokens {
 		t.Errorf("%d are known", len(ts.known))
 	}
+}
+
+// TestTokensOfOneSandboxAreBounded keeps its newest, whatever else is remembered.
+func TestTokensOfOneSandboxAreBounded(t *testing.T) {
+	var ts tokens
+	other, mine := access{space.NewID(space.PrefixSandbox), "s"}, space.NewID(space.PrefixSandbox)
+	ts.remember(other)
+	for n := range tokensEach + 1 {
+		ts.remember(access{mine, strconv.Itoa(n)})
+	}
+	_, oldest := ts.known[access{mine, "0"}]
+	_, newest := ts.known[access{mine, strconv.Itoa(tokensEach)}]
+	if len(ts.known) != tokensEach+1 || len(ts.of[mine]) != tokensEach || oldest || !newest {
+		t.Errorf("%d are known, %d of the sandbox; its oldest: %v, its newest: %v", len(ts.known), len(ts.of[mine]), oldest, newest)
+	}
+	ts.forget(mine)
+	if _, ok := ts.known[other]; !ok || len(ts.known) != 1 || len(ts.of) != 1 {
+		t.Errorf("then %v are known", ts.known)
+	}
+}
+
+// TestSigner tries a named sandbox's tokens and no others, and all of them only until too many URLs were nobody's.
+func TestSigner(t *testing.T) {
+	var ts tokens
+	a, b := access{space.NewID(space.PrefixSandbox), "a"}, access{space.NewID(space.PrefixSandbox), "b"}
+	ts.remember(a)
+	ts.remember(b)
+	good := signed{path: "/x", operation: operationRead}
+	good.signature = signatureOf(good, a.String())
+	bad, now := signed{path: "/x", operation: operationRead, signature: "x"}, time.Unix(1000, 0)
+	expect := func(s signed, sandbox string, now time.Time, status int) {
+		t.Helper()
+		got, err := ts.signer(s, sandbox, now)
+		var p *problem
+		switch {
+		case status == 0 && (err != nil || got != a):
+			t.Errorf("it's %v, %v", got, err)
+		case status != 0 && (!errors.As(err, &p) || p.Code != status):
+			t.Errorf("it's %v, %v, want %d", got, err, status)
+		}
+	}
+	expect(good, b.sandbox, now, 401)
+	expect(good, space.NewID(space.PrefixSandbox), now, 401)
+	for range maxMisses {
+		expect(bad, a.sandbox, now, 401)
+		expect(good, "", now, 0)
+	}
+	for range maxMisses {
+		expect(bad, "", now, 401)
+	}
+	expect(bad, "", now, 429)
+	expect(good, "", now, 429)
+	expect(good, a.sandbox, now, 0)
+	expect(good, "", now.Add(missTime), 0)
 }
 
 // TestBuildsOfOneKeyAreBounded has one key begin as many builds as it may: others begin theirs.

@@ -44,11 +44,12 @@ func (f *Facade) enterFiles(r *http.Request, operation string) (guest, error) {
 	if s.signature == "" {
 		return guest{}, refuse(http.StatusUnauthorized, "missing signature query parameter")
 	}
-	a, ok := f.tokens.signer(s)
-	switch {
-	case !ok || sandbox != "" && sandbox != a.sandbox:
-		return guest{}, refuse(http.StatusUnauthorized, "invalid signature")
-	case s.expired(time.Now()):
+	now := time.Now()
+	a, err := f.tokens.signer(s, sandbox, now)
+	if err != nil {
+		return guest{}, err
+	}
+	if s.expired(now) {
 		return guest{}, refuse(http.StatusUnauthorized, "signature is already expired")
 	}
 	return f.guest(a, s.user) // whom it was signed for, whatever else the request says
