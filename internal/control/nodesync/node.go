@@ -169,7 +169,7 @@ func (n *Node) announce(plan Plan, ended []string) {
 		if e.State == space.ExecutionRunning && e.Route.Epoch > 1 {
 			n.bell.Ring(wake.Node(n.name)) // what it takes the place of isn't needed any more
 		}
-		if e.Error != nil {
+		if e.Error != nil && e.Refused == "" { // what is refused goes on, and its operation says why
 			slog.Warn("an execution ended by itself", "node", n.name, "sandbox", e.Route.Sandbox, "execution", e.Route.Execution,
 				"state", string(e.State), "err", e.Error)
 		}

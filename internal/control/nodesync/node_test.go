@@ -1,8 +1,11 @@
 package nodesync_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -268,4 +271,34 @@ func TestStoreFails(t *testing.T) {
 		b.call(t.Context(), running(route), 0)
 		<-ended
 	})
+}
+
+// TestWarnsOfEnds holds that the operator is told of a machine that ended by itself, and not of one that goes on since its pause was refused.
+func TestWarnsOfEnds(t *testing.T) {
+	var log bytes.Buffer
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(old)
+	for _, x := range []struct {
+		name   string
+		says   nodesync.ExecutionReport
+		warned bool
+	}{
+		{name: "refused", says: nodesync.ExecutionReport{State: space.ExecutionRunning, Refused: "op_1", Refusal: space.Errorf(space.CodeConflict, "no memory")}},
+		{name: "lost", says: nodesync.ExecutionReport{State: space.ExecutionLost, Error: space.Errorf(space.CodeExecutionLost, "it died")}, warned: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			log.Reset()
+			b := newBubble()
+			x.says.Route = newRoute()
+			b.store.want(record.WantedExecution{Route: x.says.Route, Want: record.WantPaused, Recorded: space.ExecutionRunning, Operation: "op_1"})
+			got := b.call(t.Context(), nodesync.Report{Complete: true, Executions: []nodesync.ExecutionReport{x.says}}, 0)
+			if len(b.store.seen) != 1 || len(b.store.seen[0].Executions) != 1 || got.err != nil {
+				t.Fatalf("%s: wrote %+v, %v", x.name, b.store.seen, got.err)
+			}
+			if warned := strings.Contains(log.String(), "ended by itself"); warned != x.warned {
+				t.Errorf("%s: the operator is told %q", x.name, log.String())
+			}
+		})
+	}
 }
