@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/client"
 )
 
 // TestSignature pins what the SDKs compute, with values that E2B's Python SDK 2.21.1 has signed.
@@ -147,6 +149,40 @@ func TestBuildsOfOneKeyAreBounded(t *testing.T) {
 	}
 	if err := begin("another"); err != nil {
 		t.Errorf("another key: %v", err)
+	}
+}
+
+// TestLogsOfBuildsAreBounded keeps a log by bytes and by lines, says that it was cut, and drops it an hour after the build's end.
+func TestLogsOfBuildsAreBounded(t *testing.T) {
+	for _, text := range []string{strings.Repeat("x", 4096), ""} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &build{read: make(chan struct{})}
+			for range maxLines + 10 {
+				n.keep(client.LogLine{Text: text})
+			}
+			n.keep(client.LogLine{Text: "small"})
+			size, all := 0, n.entries(0)
+			for _, e := range all {
+				size += len(e.Message)
+			}
+			if whole := len(all) == maxLines || size > maxLog-8192; len(all) > maxLines || size > maxLog || size != n.size || !whole {
+				t.Errorf("%d lines of %d bytes are kept, %d counted", len(all), size, n.size)
+			}
+			if last := all[len(all)-1].Message; last != cutNotice {
+				t.Errorf("the last line is %q", last)
+			}
+			n.ended()
+			<-n.read
+			time.Sleep(linesLife - time.Second) // of the bubble's clock
+			if len(n.entries(0)) != len(all) {
+				t.Error("the lines are gone too early")
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if left := n.entries(0); len(left) != 0 {
+				t.Errorf("%d lines are left", len(left))
+			}
+		})
 	}
 }
 

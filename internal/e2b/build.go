@@ -26,8 +26,10 @@ const (
 	buildLife             = 24 * time.Hour
 	// maxBuildTime bounds the following of a build's log.
 	maxBuildTime = 4 * time.Hour
-	// maxLines bounds the lines of a log that are kept: the platform keeps as many.
-	maxLines = 20_000
+	// maxLines bounds the lines of a log that are kept: the platform keeps as many. maxLog bounds their text, in bytes.
+	maxLines, maxLog = 20_000, 4 << 20
+	// linesLife is how long the lines are kept after the build's end. SDKs read them until then.
+	linesLife = time.Hour
 	// lastLines is how long the last lines of a build that has ended are waited for.
 	lastLines = 5 * time.Second
 	// maxUploads bounds the uploads of one build: its steps.
@@ -46,6 +48,8 @@ type build struct {
 	template string            // tpl_…; "" before it's started
 	origin   []int             // of the platform's steps, the SDK's
 	lines    []client.LogLine
+	size     int           // bytes of their text
+	cut      bool          // a line wasn't kept: none is any more
 	read     chan struct{} // closed when no more lines come
 }
 
@@ -304,19 +308,41 @@ func foundation(ctx context.Context, c *client.Client, template *string) (user, 
 
 // follow keeps a build's log until the build has ended.
 func (n *build) follow(c *client.Client) {
-	defer close(n.read)
+	defer n.ended()
 	ctx, cancel := context.WithTimeout(context.Background(), maxBuildTime)
 	defer cancel()
 	for line, err := range c.FollowTemplateLogs(ctx, n.template) {
 		if err != nil {
 			return // the build has failed, or its log can't be read: its state says which
 		}
-		n.mu.Lock()
-		if len(n.lines) < maxLines {
-			n.lines = append(n.lines, line)
-		}
-		n.mu.Unlock()
+		n.keep(line)
 	}
+}
+
+// cutNotice is the last line of a log that is longer than what is kept.
+const cutNotice = "The log goes on, and isn't kept here any more: `space template logs` shows it."
+
+// keep appends a line, within the limits.
+func (n *build) keep(line client.LogLine) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cut {
+		return
+	}
+	if len(n.lines) >= maxLines-1 || n.size+len(line.Text) > maxLog-len(cutNotice) {
+		n.cut, line.Text = true, cutNotice
+	}
+	n.lines, n.size = append(n.lines, line), n.size+len(line.Text)
+}
+
+// ended says that no more lines come, and drops them in time.
+func (n *build) ended() {
+	close(n.read)
+	time.AfterFunc(linesLife, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.lines = nil
+	})
 }
 
 // logEntry is one line of a log.
