@@ -767,7 +767,7 @@ func (x *Lost) GetError() *v1.Error {
 // Ended says that this connection ends while the session goes on: the client may attach again with its offset.
 type Ended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // shutting_down, slow_client, interrupted (a process on the way was restarted)
+	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // shutting_down, slow_client, interrupted (a process on the way was restarted), suspended, replaced (by another execution of the sandbox)
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
