@@ -48,7 +48,7 @@ func (s *Store) Touch(ctx context.Context, at map[string]time.Time) error {
 	return s.write(ctx, "record what was done with sandboxes", func(ctx context.Context, q *db.Queries) error { return q.TouchSandboxes(ctx, p) })
 }
 
-// Paused returns up to limit sandboxes of a node that are paused, the longest first.
+// Paused returns up to limit sandboxes of a node that are paused, the longest first. One whose suspend has failed within the last minute is left out.
 func (s *Store) Paused(ctx context.Context, node string, limit int) ([]record.SnapshotOwner, error) {
 	var out []record.SnapshotOwner
 	err := s.read(ctx, "list what is paused", func(ctx context.Context, q *db.Queries) error {

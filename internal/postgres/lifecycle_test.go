@@ -304,6 +304,63 @@ func TestExpiring(t *testing.T) {
 	}
 }
 
+// failSuspend suspends a sandbox, and has its node say that the snapshot couldn't be made.
+func (s *scene) failSuspend(t *testing.T, sandbox string) {
+	t.Helper()
+	must(t)(s.verbs.Suspend(t.Context(), s.project, sandbox))
+	s.failSnapshot(t, sandbox)
+}
+
+// failSnapshot has the node say that a sandbox's newest snapshot couldn't be made.
+func (s *scene) failSnapshot(t *testing.T, sandbox string) {
+	t.Helper()
+	rows, err := s.store.Snapshots(t.Context(), s.project, sandbox, record.Position{}, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	status := record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeInternal, "the volume is full")}
+	if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Snapshots: []record.SnapshotSeen{{ID: rows[0].ID, Status: status}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// aMinuteLater has all operations have ended a minute earlier.
+func (s *scene) aMinuteLater(t *testing.T) {
+	t.Helper()
+	if _, err := s.pool.Exec(t.Context(), "UPDATE operations SET created_at = created_at - interval '1 minute', ended_at = ended_at - interval '1 minute'"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPaused has one of two paused sandboxes fail to be suspended: the other one's turn comes, and its own again a minute later.
+func TestPaused(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	s.connect(t)
+	first, second := s.box, s.newSandbox()
+	must(t)(s.store.CreateSandbox(t.Context(), second, roomy))
+	s.observe(t, second.Route, space.ExecutionRunning)
+	for _, n := range []record.NewSandbox{first, second} {
+		must(t)(s.verbs.Pause(t.Context(), s.project, n.Route.Sandbox))
+		s.observe(t, n.Route, space.ExecutionPaused)
+	}
+	want := func(when, want string) {
+		t.Helper()
+		rows, err := s.store.Paused(t.Context(), s.name, 1)
+		if err != nil || len(rows) != 1 || rows[0].Sandbox != want {
+			t.Errorf("%s: %+v, %v; want %s", when, rows, err, want)
+		}
+	}
+	a, b := first.Route.Sandbox, second.Route.Sandbox
+	want("both stand still", a)
+	s.failSuspend(t, a)
+	if state := sandboxes.State(s.sandbox(t, a)); state != space.StatePaused {
+		t.Fatalf("it couldn't be suspended, and is %s", state)
+	}
+	want("the first couldn't be suspended", b)
+	s.aMinuteLater(t)
+	want("a minute later", a)
+}
+
 // TestSecretsAreSealed has an environment, stdin and a signing key: nothing of them is in the tables, and nothing opens with another key.
 func TestSecretsAreSealed(t *testing.T) {
 	pool := pgtest.Pool(t)

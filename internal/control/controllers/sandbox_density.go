@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -14,6 +16,8 @@ const (
 	densityEvery = 5 * time.Second
 	// suspendAtOnce bounds the sandboxes that are suspended before it's looked again: each gives memory back.
 	suspendAtOnce = 2
+	// relieveAmong bounds the sandboxes of which those are chosen: one that can't be suspended leaves its place to the next.
+	relieveAmong = 32
 )
 
 // Presser tells whether a node is short of memory.
@@ -21,7 +25,7 @@ type Presser interface {
 	Pressed() bool
 }
 
-// Pausers knows which sandboxes of a node are paused, the longest first.
+// Pausers knows which sandboxes of a node are paused, the longest first, without those whose suspend has failed within the last minute.
 type Pausers interface {
 	Paused(ctx context.Context, node string, limit int) ([]record.SnapshotOwner, error)
 }
@@ -40,19 +44,25 @@ func relieveRound(ctx context.Context, name string, node Presser, paused Pausers
 	if !node.Pressed() {
 		return nil
 	}
-	rows, err := paused.Paused(ctx, name, suspendAtOnce)
+	rows, err := paused.Paused(ctx, name, relieveAmong)
 	if err != nil {
 		return err
 	}
+	suspended := 0
+	var failures []error
 	for _, r := range rows {
+		if suspended == suspendAtOnce || ctx.Err() != nil {
+			break
+		}
 		_, err := sandboxes.Suspend(ctx, r.Project, r.Sandbox)
 		switch {
 		case space.CodeOf(err) == space.CodeConflict, space.CodeOf(err) == space.CodeNotFound: // it's something else by now
 		case err != nil:
-			return err
+			failures = append(failures, fmt.Errorf("suspend sandbox %s: %w", r.Sandbox, err))
 		default:
+			suspended++
 			slog.Info("a paused sandbox is suspended: its node is short of memory", "node", name, "sandbox", r.Sandbox)
 		}
 	}
-	return nil
+	return errors.Join(failures...)
 }

@@ -47,6 +47,8 @@ func TestRelieve(t *testing.T) {
 		{name: "the longest first", c: crowd{pressed: true, paused: []string{"a", "b", "c"}}, want: []string{"a", "b"}},
 		{name: "one does something else", c: crowd{pressed: true, paused: []string{"a", "b"}, fails: map[string]error{"a": space.Errorf(space.CodeConflict, "busy")}}, want: []string{"b"}},
 		{name: "the store is away", c: crowd{pressed: true, paused: []string{"a"}, fails: map[string]error{"a": broken}}, err: broken},
+		{name: "one can't be suspended", c: crowd{pressed: true, paused: []string{"a", "b", "c", "d"}, fails: map[string]error{"a": broken}}, want: []string{"b", "c"}, err: broken},
+		{name: "the first can't be suspended", c: crowd{pressed: true, paused: []string{"a", "b", "c"}, fails: map[string]error{"a": broken, "b": broken}}, want: []string{"c"}, err: broken},
 		{name: "nothing is paused", c: crowd{pressed: true}},
 	} {
 		err := relieveRound(t.Context(), "n", &x.c, &x.c, &x.c)

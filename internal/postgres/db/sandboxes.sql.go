@@ -368,6 +368,7 @@ func (q *Queries) NewestEpoch(ctx context.Context, sandbox string) (int64, error
 const pausedSandboxes = `-- name: PausedSandboxes :many
 SELECT s.id, s.project FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN execution_status st ON st.execution = e.id
 WHERE e.node = $1 AND e.gone_at IS NULL AND s.desired = 'paused' AND st.state = 'paused'
+    AND NOT EXISTS (SELECT FROM operations o WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute')
 ORDER BY st.since, s.id LIMIT $2
 `
 
@@ -381,7 +382,7 @@ type PausedSandboxesRow struct {
 	Project string
 }
 
-// Those of a node that are paused and nothing else is wanted of, the longest first.
+// Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others.
 func (q *Queries) PausedSandboxes(ctx context.Context, arg PausedSandboxesParams) ([]PausedSandboxesRow, error) {
 	rows, err := q.db.Query(ctx, pausedSandboxes, arg.Node, arg.MaxRows)
 	if err != nil {

@@ -141,7 +141,8 @@ UPDATE sandboxes SET file_key_sealed = NULL WHERE project = @project AND id = @i
 UPDATE sandboxes SET deleted_at = now() WHERE id = ANY(@ids::text[]);
 
 -- name: PausedSandboxes :many
--- Those of a node that are paused and nothing else is wanted of, the longest first.
+-- Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others.
 SELECT s.id, s.project FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN execution_status st ON st.execution = e.id
 WHERE e.node = @node AND e.gone_at IS NULL AND s.desired = 'paused' AND st.state = 'paused'
+    AND NOT EXISTS (SELECT FROM operations o WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute')
 ORDER BY st.since, s.id LIMIT @max_rows;
