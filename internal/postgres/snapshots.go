@@ -10,17 +10,20 @@ import (
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
-// maxSnapshots bounds the snapshots of one sandbox that aren't deleted.
+// maxSnapshots bounds the snapshots of one sandbox that aren't deleted. A suspend is let through, whatever others there are: what was left of earlier ones is
+// collected, and a sandbox that can't be suspended would keep its node's memory.
 const maxSnapshots = 1000
 
 // insertSnapshot writes that a snapshot of a sandbox is wanted, whose row the caller holds.
 func insertSnapshot(ctx context.Context, q *db.Queries, box record.Sandbox, n record.NewSnapshot) error {
-	count, err := q.CountSnapshots(ctx, box.ID)
-	if err != nil {
-		return err
-	}
-	if count >= maxSnapshots {
-		return space.Errorf(space.CodeQuotaExceeded, "the sandbox has %d snapshots, which is the limit: delete some", count)
+	if n.Purpose != record.PurposeSuspend {
+		count, err := q.CountSnapshots(ctx, box.ID)
+		if err != nil {
+			return err
+		}
+		if count >= maxSnapshots {
+			return space.Errorf(space.CodeQuotaExceeded, "the sandbox has %d snapshots, which is the limit: delete some", count)
+		}
 	}
 	if n.Name != "" {
 		if _, err := lockQuota(ctx, q, box.Project); err != nil { // names are given by one at a time
