@@ -361,6 +361,60 @@ func TestPaused(t *testing.T) {
 	want("a minute later", a)
 }
 
+// TestExpiryThatFails has a suspend at a deadline fail: the sandbox keeps its deadline, it's tried again a minute later, and the lifetime is over when the
+// sandbox is suspended.
+func TestExpiryThatFails(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	s.connect(t)
+	id := s.box.Route.Sandbox
+	passed := record.Lifetime{Deadline: time.Now().Add(-time.Second).Truncate(time.Microsecond), OnExpiry: record.ExpirySuspend}
+	if err := s.store.UpdateSandbox(t.Context(), s.project, id, record.Update{Lifetime: &passed}); err != nil {
+		t.Fatal(err)
+	}
+	due := func(when string, want bool) {
+		t.Helper()
+		rows, err := s.store.Expiring(t.Context(), record.Expiring{}, 2)
+		if err != nil || (len(rows) == 1 && rows[0].ID == id) != want || !want && len(rows) > 0 {
+			t.Errorf("%s due are %+v, %v", when, rows, err)
+		}
+	}
+	expire := func() {
+		t.Helper()
+		due("before the suspend", true)
+		if done, err := s.verbs.Expire(t.Context(), record.Expiring{ID: id, Project: s.project, Lifetime: passed}); err != nil || !done {
+			t.Fatalf("%t, %v", done, err)
+		}
+		due("while it's suspended", false)
+	}
+	expire()
+	s.failSnapshot(t, id)
+	box := s.sandbox(t, id)
+	if state := sandboxes.State(box); state != space.StateRunning || box.Lifetime == nil || !box.Lifetime.Deadline.Equal(passed.Deadline) {
+		t.Fatalf("the suspend failed, and it's %s with the lifetime %+v", state, box.Lifetime)
+	}
+	due("after the failure", false)
+	s.aMinuteLater(t)
+	expire()
+	s.suspended(t, box.Execution.Route)
+	if box = s.sandbox(t, id); sandboxes.State(box) != space.StateSuspended || box.Lifetime != nil {
+		t.Errorf("at the end it's %s with the lifetime %+v", sandboxes.State(box), box.Lifetime)
+	}
+	due("at the end", false)
+}
+
+// suspended has the node say that an execution is in its sandbox's newest snapshot.
+func (s *scene) suspended(t *testing.T, r space.Route) {
+	t.Helper()
+	rows, err := s.store.Snapshots(t.Context(), s.project, r.Sandbox, record.Position{}, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	seen := record.Seen{Node: s.name, Executions: []record.ExecutionSeen{{Route: r, State: space.ExecutionSuspended, Since: time.Now(), HeldBy: rows[0].ID}}}
+	if _, err := s.store.Observe(t.Context(), seen); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSecretsAreSealed has an environment, stdin and a signing key: nothing of them is in the tables, and nothing opens with another key.
 func TestSecretsAreSealed(t *testing.T) {
 	pool := pgtest.Pool(t)

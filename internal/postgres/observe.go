@@ -64,12 +64,13 @@ func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) er
 
 // observation is a transaction that writes what was seen of executions.
 type observation struct {
-	q        *db.Queries
-	boxes    map[string]db.LockSandboxesOfExecutionsRow // by execution
-	running  map[string]record.Operation                // by sandbox
-	endings  db.EndOperationsParams
-	happened db.InsertSandboxEventsParams
-	fallBack db.FallBackParams
+	q         *db.Queries
+	boxes     map[string]db.LockSandboxesOfExecutionsRow // by execution
+	running   map[string]record.Operation                // by sandbox
+	endings   db.EndOperationsParams
+	happened  db.InsertSandboxEventsParams
+	fallBack  db.FallBackParams
+	suspended []string // sandboxes
 }
 
 // observeExecutions writes all observations. The sandboxes are locked first, so that a verb that is being decided isn't decided by what has just
@@ -213,8 +214,12 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 	return o.emit(happenedTo(e, box), e, ended)
 }
 
-// settle makes what is desired agree with what has come instead.
+// settle makes what is desired agree with what has come instead. The lifetime that a suspend was to end is over when it has come, not before: one that fails
+// leaves the sandbox its deadline.
 func (o *observation) settle(e record.ExecutionSeen, box db.LockSandboxesOfExecutionsRow) {
+	if e.Refused == "" && e.State == space.ExecutionSuspended {
+		o.suspended = append(o.suspended, e.Route.Sandbox)
+	}
 	switch {
 	case e.Refused != "":
 		o.desire(e.Route.Sandbox, operations.FallBack(e.State), "", "")
@@ -269,6 +274,11 @@ func (o *observation) emit(t record.EventType, e record.ExecutionSeen, operation
 func (o *observation) finish(ctx context.Context) (ended []string, err error) {
 	if len(o.fallBack.Ids) > 0 {
 		if err := o.q.FallBack(ctx, o.fallBack); err != nil {
+			return nil, err
+		}
+	}
+	if len(o.suspended) > 0 {
+		if err := o.q.EndLifetimes(ctx, o.suspended); err != nil {
 			return nil, err
 		}
 	}

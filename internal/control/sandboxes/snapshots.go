@@ -49,7 +49,7 @@ func (s *Sandboxes) Fork(ctx context.Context, project, id string, f Fork, r reco
 		}
 	}
 	operation, err = s.changeOnce(ctx, project, id, r, func(now record.Situation, operation string) (record.Change, error) {
-		return fork(now, operation, space.NewID(space.PrefixSnapshot), children)
+		return fork(now, operation, space.NewID(space.PrefixSnapshot), children, time.Now())
 	})
 	if err != nil {
 		return "", err

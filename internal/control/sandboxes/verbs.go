@@ -98,7 +98,8 @@ func remove(now record.Situation, operation string) (record.Change, error) {
 // errNotDue says that a sandbox's lifetime is another one by now, or was removed.
 var errNotDue = errors.New("the sandbox's deadline has changed")
 
-// expire decides about a sandbox whose lifetime was found to have ended at a time. The lifetime ends with its action.
+// expire decides about a sandbox whose lifetime was found to have ended at a time. The lifetime ends with its action: a stop or delete is never refused, but
+// a suspend may fail. So its lifetime stays until the sandbox is suspended, and it's tried again.
 func expire(now record.Situation, operation string, found record.Lifetime, at time.Time) (record.Change, error) {
 	l := now.Sandbox.Lifetime
 	switch {
@@ -107,10 +108,10 @@ func expire(now record.Situation, operation string, found record.Lifetime, at ti
 	case l.OnExpiry == record.ExpiryDelete:
 		return remove(now, operation)
 	}
-	c, err := stop(now, operation, DefaultGrace)
 	if l.OnExpiry == record.ExpirySuspend {
-		c, err = suspend(now, operation, space.NewID(space.PrefixSnapshot))
+		return suspend(now, operation, space.NewID(space.PrefixSnapshot))
 	}
+	c, err := stop(now, operation, DefaultGrace)
 	c.DropLifetime = true
 	return c, err
 }

@@ -102,9 +102,9 @@ func take(now record.Situation, operation string, n record.NewSnapshot) (record.
 	return record.Change{Kind: record.SnapshotSandbox, Operation: operation, Snapshot: &n}, nil
 }
 
-// fork decides about sandboxes that are to be made of one as it is, each with an id of its own and otherwise as children says. One that is suspended is in a
+// fork decides about sandboxes that are to be made of one as it is at a time, each with an id of its own and otherwise as children says. One that is suspended is in a
 // snapshot already.
-func fork(now record.Situation, operation, snapshot string, children []record.NewSandbox) (record.Change, error) {
+func fork(now record.Situation, operation, snapshot string, children []record.NewSandbox, at time.Time) (record.Change, error) {
 	box, state := now.Sandbox, State(now.Sandbox)
 	if err := free(now); err != nil {
 		return record.Change{}, err
@@ -127,7 +127,7 @@ func fork(now record.Situation, operation, snapshot string, children []record.Ne
 		if n.Metadata == nil {
 			n.Metadata = box.Metadata
 		}
-		if n.Lifetime == nil {
+		if n.Lifetime == nil && !hasPassed(box.Lifetime, at) {
 			n.Lifetime = box.Lifetime
 		}
 		c.Children = append(c.Children, n)

@@ -169,6 +169,36 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
+// TestExpirySuspends holds that a suspend leaves the lifetime, since it may fail.
+func TestExpirySuspends(t *testing.T) {
+	passed := record.Lifetime{Deadline: now.Add(-time.Second), OnExpiry: record.ExpirySuspend}
+	box := record.Sandbox{Desired: record.DesiredRunning, Execution: record.Execution{Observed: space.ExecutionRunning}, Lifetime: &passed}
+	c, err := expire(record.Situation{Sandbox: box}, "op_1", passed, now)
+	if err != nil || c.Kind != record.SuspendSandbox || c.DropLifetime {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestForksLifetime forks sandboxes with a lifetime: their children have it, too, unless it has passed and would end them at once.
+func TestForksLifetime(t *testing.T) {
+	own := record.Lifetime{Deadline: now.Add(time.Minute), OnExpiry: record.ExpiryDelete}
+	coming, passed := record.Lifetime{Deadline: now.Add(time.Hour), OnExpiry: record.ExpirySuspend}, record.Lifetime{Deadline: now, OnExpiry: record.ExpirySuspend}
+	for _, x := range []struct{ parent, asked, want *record.Lifetime }{
+		{&coming, nil, &coming}, {&passed, nil, nil}, {nil, nil, nil}, {&passed, &own, &own},
+	} {
+		s := record.Situation{
+			Sandbox: record.Sandbox{Desired: record.DesiredSuspended, Execution: record.Execution{Observed: space.ExecutionSuspended, HeldBy: "snp_1"}, Lifetime: x.parent},
+			Room: func(record.Usage) (record.Room, error) {
+				return record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1 << 40}}, nil
+			},
+		}
+		c, err := fork(s, "op_1", "snp_2", []record.NewSandbox{{Lifetime: x.asked}}, now)
+		if err != nil || len(c.Children) != 1 || c.Children[0].Lifetime != x.want {
+			t.Errorf("of one until %+v: %+v, %v", x.parent, c.Children, err)
+		}
+	}
+}
+
 // TestStartDropsWhatHasPassed starts sandboxes whose deadline passed while they were stopped: they'd be stopped at once.
 func TestStartDropsWhatHasPassed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

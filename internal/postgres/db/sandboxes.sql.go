@@ -128,11 +128,23 @@ func (q *Queries) Desire(ctx context.Context, arg DesireParams) error {
 	return err
 }
 
+const endLifetimes = `-- name: EndLifetimes :exec
+UPDATE sandboxes SET expires_at = NULL, on_expiry = NULL WHERE id = ANY($1::text[]) AND on_expiry = 'suspend' AND expires_at <= now()
+`
+
+// Of those that are suspended, as their deadline wanted.
+func (q *Queries) EndLifetimes(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, endLifetimes, ids)
+	return err
+}
+
 const expiringSandboxes = `-- name: ExpiringSandboxes :many
 SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::text AS on_expiry
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > ($1::timestamptz, $2::text)
     AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry IN ('stop', 'suspend') AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
+    AND NOT (s.on_expiry = 'suspend' AND EXISTS (SELECT FROM operations o
+        WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute'))
 ORDER BY s.expires_at, s.id LIMIT $3
 `
 
@@ -149,7 +161,8 @@ type ExpiringSandboxesRow struct {
 	OnExpiry  string
 }
 
-// Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come.
+// Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come. A suspend that has failed is
+// tried again a minute later.
 func (q *Queries) ExpiringSandboxes(ctx context.Context, arg ExpiringSandboxesParams) ([]ExpiringSandboxesRow, error) {
 	rows, err := q.db.Query(ctx, expiringSandboxes, arg.AfterAt, arg.AfterID, arg.MaxRows)
 	if err != nil {

@@ -95,6 +95,10 @@ UPDATE sandboxes s SET desired = r.desired, execution = coalesce(nullif(r.execut
 FROM (SELECT unnest(@ids::text[]) AS id, unnest(@desired::text[]) AS desired, unnest(@executions::text[]) AS execution, unnest(@held_by::text[]) AS held_by) r
 WHERE s.id = r.id AND s.desired <> 'deleted';
 
+-- name: EndLifetimes :exec
+-- Of those that are suspended, as their deadline wanted.
+UPDATE sandboxes SET expires_at = NULL, on_expiry = NULL WHERE id = ANY(@ids::text[]) AND on_expiry = 'suspend' AND expires_at <= now();
+
 -- name: UpdateSandbox :exec
 UPDATE sandboxes SET metadata = @metadata, env_sealed = CASE WHEN @set_env::boolean THEN sqlc.narg('env_sealed') ELSE env_sealed END,
     expires_at = @expires_at, on_expiry = @on_expiry, auto_wake = @auto_wake, idle_after_seconds = @idle_after_seconds, idle_action = @idle_action,
@@ -105,11 +109,14 @@ WHERE id = @id;
 SELECT env_sealed FROM sandboxes WHERE project = @project AND id = @id;
 
 -- name: ExpiringSandboxes :many
--- Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come.
+-- Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come. A suspend that has failed is
+-- tried again a minute later.
 SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::text AS on_expiry
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > (@after_at::timestamptz, @after_id::text)
     AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry IN ('stop', 'suspend') AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
+    AND NOT (s.on_expiry = 'suspend' AND EXISTS (SELECT FROM operations o
+        WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute'))
 ORDER BY s.expires_at, s.id LIMIT @max_rows;
 
 -- name: IdleSandboxes :many
