@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"slices"
 
 	space "github.com/space-platform/space"
@@ -82,15 +81,6 @@ func (s *Set) yield(ids []string, r *retention) error {
 		r.remove(ses)
 		s.limits.Ends.forget(ses.id)
 		errs = append(errs, s.remove(ses))
-	}
-	return errors.Join(errs...)
-}
-
-// RemoveYielded removes what Yield would have, of an execution whose sessions nobody has opened, in its place.
-func RemoveYielded(place string, ids []string) error {
-	var errs []error
-	for _, id := range ids {
-		errs = append(errs, os.RemoveAll(placeOf(place, id)))
 	}
 	return errors.Join(errs...)
 }
