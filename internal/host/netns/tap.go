@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -39,8 +40,11 @@ func OpenTap(path, name string) (*os.File, error) {
 	return f, nil
 }
 
-// makeTap makes the device in the calling thread's namespace and lets go of it.
+// makeTap makes the device in the calling thread's namespace and lets go of it. A process that is being started has copies of all descriptors until it
+// executes its program, and a device takes one descriptor at a time: a copy of this one would keep the VMM out. So none is started meanwhile.
 func makeTap(tap Tap) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	fd, err := attach(tap.Name)
 	if err != nil {
 		return fmt.Errorf("make tap %s: %w", tap.Name, err)

@@ -1,11 +1,9 @@
 package qemu
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +25,7 @@ func openTap(netns, name string) (*os.File, error) {
 			return err
 		}
 		var err error
-		f, err = attachSoon(name)
+		f, err = attach(name)
 		return err
 	})
 	if err != nil {
@@ -44,23 +42,6 @@ func enter(netns string) error {
 	}
 	defer unix.Close(ns)
 	return unix.Setns(ns, unix.CLONE_NEWNET)
-}
-
-// A process that is just being started has copies of all descriptors until it executes its program. So a device whose maker has let go of it may be busy for
-// a moment more.
-const (
-	busyTime  = time.Second
-	busyPause = time.Millisecond
-)
-
-// attachSoon attaches to a device that may be busy for a moment.
-func attachSoon(name string) (*os.File, error) {
-	for until := time.Now().Add(busyTime); ; time.Sleep(busyPause) {
-		f, err := attach(name)
-		if !errors.Is(err, unix.EBUSY) || time.Now().After(until) {
-			return f, err
-		}
-	}
 }
 
 func attach(name string) (*os.File, error) {
