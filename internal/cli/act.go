@@ -25,6 +25,21 @@ func (n *connection) act(do act) func(*cobra.Command, []string) error {
 	}
 }
 
+// onEach does the same to each thing that is named, the others too when one fails, and says what each is then.
+func (n *connection) onEach(state string, do func(*client.Client, context.Context, string) error) func(*cobra.Command, []string) error {
+	return n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
+		var errs []error
+		for _, ref := range args {
+			err := do(c, ctx, ref)
+			if err == nil {
+				err = n.showDone(out, ref, state)
+			}
+			errs = append(errs, err)
+		}
+		return together(errs)
+	})
+}
+
 // show shows one thing as JSON, or as a table.
 func (n *connection) show(out io.Writer, document any, head []string, row []string) error {
 	if n.json() {

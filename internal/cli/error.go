@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,21 @@ type hinted struct {
 }
 
 func (h hinted) Unwrap() error { return h.error }
+
+// several are errors of the same command about different things, each of which is shown.
+type several []error
+
+func (s several) Error() string   { return errors.Join(s...).Error() }
+func (s several) Unwrap() []error { return s }
+
+// together returns those of the errors that are one; nil if none is.
+func together(errs []error) error {
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return several(errs)
+}
 
 // failed marks the errors of commands; what isn't marked came from parsing the command line.
 type failed struct{ err error }
@@ -233,8 +249,14 @@ func report(to io.Writer, cmd *cobra.Command, args []string, err error) int {
 	code := exitFailed
 	var s shown
 	var exit exitCode
+	var all several
 	asJSON := wantsJSON(cmd)
 	switch {
+	case errors.As(err, &all):
+		for _, one := range all {
+			explain(one).show(to, asJSON)
+		}
+		return code
 	case errors.As(err, &exit):
 		if code = exit.code; exit.err == nil {
 			return code

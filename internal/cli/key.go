@@ -89,14 +89,9 @@ func keyListCommand(n *connection) *cobra.Command {
 }
 
 func keyRevokeCommand(n *connection) *cobra.Command {
-	return &cobra.Command{Use: "revoke KEY", Aliases: []string{"rm"}, Short: "Revoke an API key by its id; it stops working at once", Args: cobra.ExactArgs(1),
-		Example: "  space key revoke key_…", ValidArgsFunction: n.completes(false, keys),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			if err := c.RevokeKey(ctx, args[0]); err != nil {
-				return err
-			}
-			return n.showDone(out, args[0], "revoked")
-		})}
+	return &cobra.Command{Use: "revoke KEY…", Aliases: []string{"rm"}, Short: "Revoke API keys by their ids; they stop working at once", Args: cobra.MinimumNArgs(1),
+		Example: "  space key revoke key_…", ValidArgsFunction: n.completes(true, keys),
+		RunE: n.onEach("revoked", (*client.Client).RevokeKey)}
 }
 
 // given is a parameter that may be absent.

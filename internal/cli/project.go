@@ -137,12 +137,7 @@ func change[N int | int64](given bool, value N, limit **N) {
 }
 
 func projectRemoveCommand(n *connection) *cobra.Command {
-	return &cobra.Command{Use: "rm PROJECT", Aliases: []string{"delete"}, Short: "Delete a project that has no sandboxes; its keys are revoked", Args: cobra.ExactArgs(1),
-		Example: "  space project rm prj_…", ValidArgsFunction: n.completes(false, projects),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			if err := c.DeleteProject(ctx, args[0]); err != nil {
-				return err
-			}
-			return n.showDone(out, args[0], "deleted")
-		})}
+	return &cobra.Command{Use: "rm PROJECT…", Aliases: []string{"delete"}, Short: "Delete projects that have no sandboxes; their keys are revoked", Args: cobra.MinimumNArgs(1),
+		Example: "  space project rm prj_…", ValidArgsFunction: n.completes(true, projects),
+		RunE: n.onEach("deleted", (*client.Client).DeleteProject)}
 }

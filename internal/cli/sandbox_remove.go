@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,7 +22,7 @@ func sandboxRemoveCommand(n *connection) *cobra.Command {
 			for _, id := range args {
 				errs = append(errs, n.removeSandbox(cmd, c, id))
 			}
-			return errors.Join(errs...)
+			return together(errs)
 		},
 	}
 }

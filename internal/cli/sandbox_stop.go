@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -50,7 +49,7 @@ func (n *connection) withEach(doing string, do func(*client.Client, context.Cont
 			}
 			list = append(list, s)
 		}
-		return errors.Join(append(errs, n.showAll(cmd.OutOrStdout(), list))...)
+		return together(append(errs, n.showAll(cmd.OutOrStdout(), list)))
 	}
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -57,17 +56,7 @@ func snapshotGetCommand(n *connection) *cobra.Command {
 func snapshotRemoveCommand(n *connection) *cobra.Command {
 	return &cobra.Command{Use: "rm SNAPSHOT…", Aliases: []string{"delete"}, Short: "Delete snapshots; what was made of them stays", Args: cobra.MinimumNArgs(1),
 		Example: "  space snapshot rm snp_…", ValidArgsFunction: n.completes(true, snapshots("")),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			var errs []error
-			for _, ref := range args {
-				err := c.DeleteSnapshot(ctx, ref)
-				if err == nil {
-					err = n.showDone(out, ref, "deleted")
-				}
-				errs = append(errs, err)
-			}
-			return errors.Join(errs...)
-		})}
+		RunE: n.onEach("deleted", (*client.Client).DeleteSnapshot)}
 }
 
 func sandboxSnapshotsCommand(n *connection) *cobra.Command {

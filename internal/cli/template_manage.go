@@ -14,14 +14,9 @@ import (
 )
 
 func templateRemoveCommand(n *connection) *cobra.Command {
-	return &cobra.Command{Use: "rm TEMPLATE", Aliases: []string{"delete"}, Short: "Delete a template; refused while a sandbox uses it", Args: cobra.ExactArgs(1),
-		Example: "  space template rm tpl_…", ValidArgsFunction: n.completes(false, templates),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			if err := c.DeleteTemplate(ctx, args[0]); err != nil {
-				return err
-			}
-			return n.showDone(out, args[0], "deleted")
-		})}
+	return &cobra.Command{Use: "rm TEMPLATE…", Aliases: []string{"delete"}, Short: "Delete templates; one that a sandbox uses is refused", Args: cobra.MinimumNArgs(1),
+		Example: "  space template rm tpl_…\n  space template rm tpl_… tpl_…", ValidArgsFunction: n.completes(true, templates),
+		RunE: n.onEach("deleted", (*client.Client).DeleteTemplate)}
 }
 
 func templateTagCommand(n *connection) *cobra.Command {

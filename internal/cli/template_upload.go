@@ -16,15 +16,10 @@ func templateUploadCommand(n *connection) *cobra.Command {
 		Example: "  space template upload ls",
 		RunE: n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
 			return showList(n, out, c.ListUploads(ctx), []string{"ID", "SIZE", "IN USE", "CREATED", "USABLE UNTIL"}, uploadRow)
-		})}, &cobra.Command{Use: "rm UPLOAD", Aliases: []string{"delete"}, Short: "Delete an upload; refused while a build uses it", Args: cobra.ExactArgs(1),
-		Long:    "Deletes an upload, which gives its room back. What was built of it stays. One that isn't deleted goes by itself a day after it was begun.",
-		Example: "  space template upload rm upl_…", ValidArgsFunction: n.completes(false, uploads),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			if err := c.DeleteUpload(ctx, args[0]); err != nil {
-				return err
-			}
-			return n.showDone(out, args[0], "deleted")
-		})})
+		})}, &cobra.Command{Use: "rm UPLOAD…", Aliases: []string{"delete"}, Short: "Delete uploads; one that a build uses is refused", Args: cobra.MinimumNArgs(1),
+		Long:    "Deletes uploads, which gives their room back. What was built of them stays. One that isn't deleted goes by itself a day after it was begun.",
+		Example: "  space template upload rm upl_…", ValidArgsFunction: n.completes(true, uploads),
+		RunE: n.onEach("deleted", (*client.Client).DeleteUpload)})
 	return c
 }
 

@@ -42,14 +42,9 @@ func userCommand(a *app) *cobra.Command {
 		RunE: n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
 			return showList(n, out, c.ListUsers(ctx), head, row)
 		})}
-	remove := &cobra.Command{Use: "rm USER", Aliases: []string{"remove"}, Short: "Remove a user; their keys are revoked", Args: cobra.ExactArgs(1),
-		Example: "  space user rm usr_…", ValidArgsFunction: n.completes(false, users),
-		RunE: n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
-			if err := c.DeleteUser(ctx, args[0]); err != nil {
-				return err
-			}
-			return n.showDone(out, args[0], "removed")
-		})}
+	remove := &cobra.Command{Use: "rm USER…", Aliases: []string{"remove"}, Short: "Remove users; their keys are revoked", Args: cobra.MinimumNArgs(1),
+		Example: "  space user rm usr_…", ValidArgsFunction: n.completes(true, users),
+		RunE: n.onEach("removed", (*client.Client).DeleteUser)}
 	c.AddCommand(add, set, list, remove)
 	return c
 }
