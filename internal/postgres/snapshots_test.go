@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"testing"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
@@ -39,5 +40,60 @@ func TestSnapshotLimit(t *testing.T) {
 	must(t)(s.verbs.Suspend(t.Context(), s.project, id))
 	if state := sandboxes.State(s.sandbox(t, id)); state != space.StateSuspending {
 		t.Errorf("a sandbox with as many snapshots is %s when it's to be suspended", state)
+	}
+}
+
+// taken has the node say that a sandbox's newest snapshot is there, and counts so many bytes.
+func (s *scene) taken(t *testing.T, sandbox string, bytes uint64) string {
+	t.Helper()
+	rows, err := s.store.Snapshots(t.Context(), s.project, sandbox, record.Position{}, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	status := record.SnapshotStatus{State: record.SnapshotReady, Digest: "sha256:x", At: time.Now(), Bytes: bytes}
+	if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Snapshots: []record.SnapshotSeen{{ID: rows[0].ID, Status: status}}}); err != nil {
+		t.Fatal(err)
+	}
+	return rows[0].ID
+}
+
+// TestSnapshotsCountInTheQuota takes snapshots until the project's disk is full. What one leaves when it's deleted counts with the other as soon as the node says so.
+func TestSnapshotsCountInTheQuota(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	s.connect(t)
+	r := newRoom(t, s, record.Quota{DiskBytes: number(64*mib + 10)})
+	n := r.newSandbox()
+	must(t)(r.store.CreateSandbox(t.Context(), n, roomy))
+	s.observe(t, n.Route, space.ExecutionRunning)
+	take := func() error {
+		_, err := r.verbs.Take(t.Context(), r.project, n.Route.Sandbox, record.SnapshotDisk, "", record.Request{})
+		return err
+	}
+	used := func(when string, want int64) {
+		t.Helper()
+		if got := r.used(t).DiskBytes - 64*mib; got != want {
+			t.Errorf("%s: %d bytes are used, want %d", when, got, want)
+		}
+	}
+	if err := take(); err != nil {
+		t.Fatal(err)
+	}
+	first := r.taken(t, n.Route.Sandbox, 8)
+	if err := take(); err != nil {
+		t.Fatalf("below the quota: %v", err)
+	}
+	r.taken(t, n.Route.Sandbox, 2)
+	used("two", 10)
+	if err := take(); space.CodeOf(err) != space.CodeQuotaExceeded {
+		t.Errorf("at the quota: %v", err)
+	}
+	if err := r.verbs.DeleteSnapshot(t.Context(), r.project, first); err != nil {
+		t.Fatal(err)
+	}
+	used("one deleted", 2)
+	r.taken(t, n.Route.Sandbox, 10)
+	used("what it left", 10)
+	if err := take(); space.CodeOf(err) != space.CodeQuotaExceeded {
+		t.Errorf("at the quota again: %v", err)
 	}
 }

@@ -718,7 +718,7 @@ type FileURLCreateOperation string
 
 // Garbage defines model for Garbage.
 type Garbage struct {
-	// Bytes That are free without them.
+	// Bytes That they count. What a snapshot that stays holds as well isn't free without them, and counts there.
 	Bytes int64 `json:"bytes"`
 
 	// Items Snapshots that aren't needed any more.
@@ -1559,7 +1559,7 @@ type Snapshot struct {
 	// Sandbox `sbx_…`, that it's of; it may be deleted by now.
 	Sandbox string `json:"sandbox"`
 
-	// SizeBytes What deleting it would free; what it shares with others doesn't count.
+	// SizeBytes What it counts in the project's quota: bytes that no template and no older snapshot holds. When an older one goes, what both hold counts here, within two minutes.
 	SizeBytes *int64 `json:"size_bytes,omitempty"`
 
 	// State `ready` is durable. One that failed or is lost has an `error`.

@@ -5,9 +5,6 @@ import (
 	"github.com/space-platform/space/internal/control/record"
 )
 
-// bytesNews is how much a snapshot's size must have changed to be recorded anew.
-const bytesNews = record.MiB
-
 // snapshots decides about all snapshots. What it finds is what executions are decided by: which are there to be loaded, and which hold one.
 func (d *decision) snapshots(wanted []record.WantedSnapshot) {
 	d.kept, d.failed = map[string]bool{}, map[string]bool{}
@@ -59,7 +56,7 @@ func (d *decision) snapshotPresent(w record.WantedSnapshot, r record.SnapshotSta
 		d.kept[w.ID] = true
 	case was.State == record.SnapshotReady:
 		d.kept[w.ID] = true
-		if distance(was.Bytes, r.Bytes) >= bytesNews {
+		if r.Bytes != 0 && r.Bytes != was.Bytes { // 0: the node has just begun, and doesn't know yet
 			d.seeSnapshot(w.ID, r)
 		}
 	case r.State == record.SnapshotReady:
@@ -119,8 +116,6 @@ func takeable(w record.WantedSnapshot) bool {
 func (d *decision) seeSnapshot(id string, s record.SnapshotStatus) {
 	d.plan.Snapshots = append(d.plan.Snapshots, record.SnapshotSeen{ID: id, Status: s})
 }
-
-func distance(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 func orSnapshotFailed(err *space.Error) *space.Error {
 	if err == nil {

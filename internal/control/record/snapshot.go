@@ -61,7 +61,7 @@ type SnapshotStatus struct {
 	Error   *space.Error  // of one that failed, or is lost
 	At      time.Time     // when the sandbox stood still for it
 	Pause   time.Duration // for how long; 0 of a suspend
-	Bytes   uint64        // that removing it would free
+	Bytes   uint64        // that it counts: those that no template and no older snapshot holds
 	Digest  string        // of its manifest, of one that is ready
 	Parent  string        // snp_…, from which its execution was loaded
 	Driver  string        // of a full one: what can load it

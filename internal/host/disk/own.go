@@ -16,6 +16,8 @@ import (
 const (
 	iocFiemap     = 0xc020660b // FS_IOC_FIEMAP
 	extentLast    = 1 << 0
+	extentUnknown = 1 << 1 // its place isn't known yet
+	extentInline  = 1 << 9 // it's in the file's own record
 	extentShared  = 1 << 13
 	extentsAtOnce = 512
 	maxExtents    = 1 << 18 // of one file; a disk of 64 GiB in the smallest pieces that matter
@@ -70,6 +72,24 @@ func OwnParts(ctx context.Context, path string) ([]seal.Part, error) {
 
 // ownExtents calls f for each extent of a file that it shares with no other.
 func ownExtents(ctx context.Context, path string, do func(offset, length int64)) error {
+	return Extents(ctx, path, func(e Extent) {
+		if !e.Shared {
+			do(e.Offset, e.Bytes)
+		}
+	})
+}
+
+// Extent is a run of blocks of a file.
+type Extent struct {
+	Offset int64 // in the file
+	Place  int64 // on the volume: files that share blocks have the same places; -1: it has none that another file could have
+	Bytes  int64
+	Shared bool // with another file, or with a snapshot of its subvolume
+}
+
+// Extents calls do for each extent of a file, in the order of their offsets. What was written lately has its place when it was synced. ErrFragmented is
+// returned after maxExtents of them.
+func Extents(ctx context.Context, path string, do func(Extent)) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("measure a disk: %w", err)
@@ -86,9 +106,11 @@ func ownExtents(ctx context.Context, path string, do func(offset, length int64))
 			return fmt.Errorf("measure %s: %w", path, errno)
 		}
 		for _, e := range m.extents[:m.mapped] {
-			if e.flags&extentShared == 0 {
-				do(int64(e.logical), int64(e.length))
+			out := Extent{Offset: int64(e.logical), Place: int64(e.physical), Bytes: int64(e.length), Shared: e.flags&extentShared != 0}
+			if e.flags&(extentUnknown|extentInline) != 0 {
+				out.Place = -1
 			}
+			do(out)
 			start = e.logical + e.length
 			if e.flags&extentLast != 0 {
 				return nil

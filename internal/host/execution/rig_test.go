@@ -23,6 +23,7 @@ import (
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/cgroup"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/netns"
@@ -88,7 +89,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
-	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(r.dir, "snapshots"), Volume: r, Own: r.own, Changed: func() {}})
+	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(r.dir, "snapshots"), Volume: r, Own: r.own, Extents: extents, Changed: func() {}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -161,6 +162,15 @@ func (r *rig) own(_ context.Context, path string) ([]seal.Part, error) {
 		return nil, err
 	}
 	return []seal.Part{{Bytes: info.Size()}}, nil
+}
+
+// extents says that a file shares nothing.
+func extents(_ context.Context, path string, do func(disk.Extent)) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		do(disk.Extent{Place: -1, Bytes: info.Size()})
+	}
+	return err
 }
 
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {

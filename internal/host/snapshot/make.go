@@ -80,15 +80,12 @@ func (b *Building) Publish(ctx context.Context, m Machine) error {
 	if err := durable.WriteJSON(b.File(manifestName), out, 0o600); err != nil {
 		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
 	}
-	own, err := b.store.size(ctx, b.dir, b.entry.Kind)
-	if err != nil {
-		slog.Warn("can't measure a snapshot", "snapshot", b.entry.Snapshot, "err", err)
-	}
+	bytes := b.store.count(ctx, b.entry.Order, b.dir)
 	final := b.store.dirOf(b.entry.Snapshot, "")
 	if err := seal.Publish(b.store.cfg.Volume, b.dir, final); err != nil {
 		return err
 	}
-	return b.ready(final, own)
+	return b.ready(final, bytes)
 }
 
 // seal makes the files durable and notes what they hold.
@@ -152,12 +149,12 @@ func (b *Building) changed(ctx context.Context, path string) (seal.Info, []seal.
 }
 
 // ready takes in what was published, as it would be after a restart.
-func (b *Building) ready(dir string, own int64) error {
+func (b *Building) ready(dir string, bytes int64) error {
 	m, digest, err := readManifest(dir)
 	if err != nil {
 		return err
 	}
-	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m, bytes: own, verified: func() error { return nil }}
+	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m, bytes: bytes, verified: func() error { return nil }}
 	if e.seen, err = e.look(); err != nil {
 		return err
 	}

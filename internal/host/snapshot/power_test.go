@@ -24,7 +24,7 @@ func (subvolumes) Delete(path string) error {
 // onVolume opens the store on a volume.
 func onVolume(t *testing.T, v disk.Volume) *Store {
 	t.Helper()
-	s, err := Open(Config{Dir: filepath.Join(v.Path, "snapshots"), Volume: subvolumes{}, Own: disk.OwnParts, Changed: func() {}})
+	s, err := Open(Config{Dir: filepath.Join(v.Path, "snapshots"), Volume: subvolumes{}, Own: disk.OwnParts, Extents: disk.Extents, Changed: func() {}})
 	if err != nil {
 		t.Fatal(err)
 	}

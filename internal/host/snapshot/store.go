@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,7 +20,7 @@ import (
 const (
 	maxSnapshots    = 4096             // on one node, those that couldn't be made among them
 	measureInterval = time.Minute      // between two measurements of all
-	measurePatience = 30 * time.Second // for one snapshot
+	measurePatience = 30 * time.Second // for one file
 )
 
 // buildSuffix ends the name of a directory that isn't whole.
@@ -40,6 +39,9 @@ type Config struct {
 	Volume seal.Volume
 	Own    func(ctx context.Context, path string) ([]seal.Part, error) // the parts of a file that it shares with no other
 
+	Extents   func(ctx context.Context, path string, do func(disk.Extent)) error // of a file
+	Templates string                                                             // all templates' directories, each named after its template's label; what they hold counts for no snapshot. "": there are none
+
 	Seal        bool  // the driver shares a memory only as a sealed memfd
 	MemoryBytes int64 // of the node
 
@@ -57,6 +59,10 @@ type Store struct {
 	closed  bool
 
 	sharedBytes int64 // that all shared memories may take
+
+	counting sync.Mutex // guards ledger and younger; mu may be taken while it's held
+	ledger   *ledger    // of the last measurement, and with what was counted since
+	younger  []string   // snapshots that were counted since a measurement began
 }
 
 // entry is one snapshot. The store's mu guards it.
@@ -69,7 +75,7 @@ type entry struct {
 	digest   string // with Ready
 	seen     map[string]seal.Inode
 	manifest manifest
-	bytes    int64
+	bytes    int64        // 0: not measured yet
 	loads    int          // machines that are being loaded from it
 	verified func() error // with Ready: verify, done once; it isn't called with mu held
 	removing bool
@@ -84,7 +90,7 @@ type Report struct {
 	State  string
 	Err    error  // a *space.Error, with Failed
 	Digest string // of the manifest, with Ready
-	Bytes  int64  // that its removal would free, with Ready; at most some minutes old
+	Bytes  int64  // that it counts, with Ready: those that no template and no older snapshot holds; 0: not measured yet
 }
 
 // Open reads the snapshots in a directory, which it makes if need be, and removes what isn't whole.
@@ -96,7 +102,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots: %w", err)
 	}
-	s := &Store{cfg: cfg, entries: map[string]*entry{}}
+	s := &Store{cfg: cfg, entries: map[string]*entry{}, ledger: newLedger()}
 	for _, d := range dirs {
 		if err := s.adopt(d.Name()); err != nil {
 			return nil, fmt.Errorf("open the snapshots: %w", err)
@@ -216,7 +222,7 @@ func (s *Store) Remove(id string) error {
 	return nil
 }
 
-// measureAlways measures what the snapshots take alone, again and again: machines that go on come to share less with them.
+// measureAlways measures what the snapshots count, again and again: those that were removed, and templates, leave what they held to others.
 func (s *Store) measureAlways(ctx context.Context) {
 	tick := time.NewTicker(measureInterval)
 	defer tick.Stop()
@@ -229,56 +235,6 @@ func (s *Store) measureAlways(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func (s *Store) measure(ctx context.Context) {
-	changed := false
-	for _, r := range s.Reports() {
-		if r.State != Ready || ctx.Err() != nil {
-			continue
-		}
-		n, err := s.size(ctx, s.dirOf(r.Snapshot, ""), r.Kind)
-		if err != nil {
-			if ctx.Err() == nil && !errors.Is(err, os.ErrNotExist) {
-				slog.Warn("can't measure a snapshot", "snapshot", r.Snapshot, "err", err)
-			}
-			continue
-		}
-		s.mu.Lock()
-		if e, ok := s.entries[r.Snapshot]; ok && e.bytes != n {
-			e.bytes, changed = n, true
-		}
-		s.mu.Unlock()
-	}
-	if changed {
-		s.cfg.Changed()
-	}
-}
-
-// size is how many bytes a snapshot's files share with no other. A file in too many pieces to be looked at counts with all that it takes.
-func (s *Store) size(ctx context.Context, dir string, k Kind) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, measurePatience)
-	defer cancel()
-	sum := int64(0)
-	for _, name := range k.files() {
-		path := filepath.Join(dir, name)
-		parts, err := s.cfg.Own(ctx, path)
-		if errors.Is(err, disk.ErrFragmented) {
-			n, err := disk.Allocated(path)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		for _, p := range parts {
-			sum += p.Bytes
-		}
-	}
-	return sum, nil
 }
 
 // dirOf is the directory of a snapshot.

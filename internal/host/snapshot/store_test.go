@@ -42,9 +42,18 @@ func own(_ context.Context, path string) ([]seal.Part, error) {
 	return []seal.Part{{Offset: block, Bytes: block}}, nil
 }
 
+// extents says that a file shares nothing.
+func extents(_ context.Context, path string, do func(disk.Extent)) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		do(disk.Extent{Place: -1, Bytes: info.Size()})
+	}
+	return err
+}
+
 func open(t *testing.T, dir string, v directories) *Store {
 	t.Helper()
-	s, err := Open(Config{Dir: dir, Volume: v, Own: own, Changed: func() {}})
+	s, err := Open(Config{Dir: dir, Volume: v, Own: own, Extents: extents, Changed: func() {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,8 +145,14 @@ func TestAMemoryInTooManyPiecesIsReadWhole(t *testing.T) {
 		}
 		return own(ctx, path)
 	}
+	many := func(ctx context.Context, path string, do func(disk.Extent)) error {
+		if filepath.Base(path) == MemoryName {
+			return disk.ErrFragmented
+		}
+		return extents(ctx, path, do)
+	}
 	openIt := func() *Store {
-		s, err := Open(Config{Dir: dir, Volume: directories{}, Own: fragmented, Changed: func() {}})
+		s, err := Open(Config{Dir: dir, Volume: directories{}, Own: fragmented, Extents: many, Changed: func() {}})
 		if err != nil {
 			t.Fatal(err)
 		}

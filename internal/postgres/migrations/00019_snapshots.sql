@@ -40,7 +40,7 @@ CREATE TABLE snapshot_status (
     error_message text,
     taken_at      timestamptz, -- when the sandbox stood still for it, by the node's clock
     pause_micros  bigint NOT NULL DEFAULT 0 CHECK (pause_micros >= 0),
-    bytes         bigint NOT NULL DEFAULT 0 CHECK (bytes >= 0), -- that removing it would free
+    bytes         bigint NOT NULL DEFAULT 0 CHECK (bytes >= 0), -- that it counts in the quota
     digest        text NOT NULL DEFAULT '', -- of its manifest; it never changes once it's known
     parent        text NOT NULL DEFAULT '',
     driver        text NOT NULL DEFAULT '',

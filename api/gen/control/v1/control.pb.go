@@ -189,20 +189,21 @@ func (x *SynchronizeRequest) GetSnapshots() []*SnapshotReport {
 
 // SnapshotReport is a snapshot of a sandbox on the node, or one that couldn't be made.
 type SnapshotReport struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Snapshot      string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // snp_…
-	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // making, ready, failed. Ready is durable
-	Error         *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`       // of a failed one
-	Route         *v1.Route              `protobuf:"bytes,4,opt,name=route,proto3" json:"route,omitempty"`       // of the execution that it's of
-	Kind          SnapshotKind           `protobuf:"varint,5,opt,name=kind,proto3,enum=space.control.v1.SnapshotKind" json:"kind,omitempty"`
-	Template      string                 `protobuf:"bytes,6,opt,name=template,proto3" json:"template,omitempty"` // tpl_… of that execution
-	Shape         *Shape                 `protobuf:"bytes,7,opt,name=shape,proto3" json:"shape,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`          // when the sandbox stood still for it
-	Pause         *durationpb.Duration   `protobuf:"bytes,9,opt,name=pause,proto3" json:"pause,omitempty"`    // for how long; 0 of a suspend
-	Bytes         uint64                 `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`  // that removing it would free, at most so old as figures of disks are
-	Digest        string                 `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"` // sha256:… of its manifest
-	Parent        string                 `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"` // snp_… from which its execution was loaded; empty: a template's, or none
-	Origin        *Origin                `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // snp_…
+	State    string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // making, ready, failed. Ready is durable
+	Error    *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`       // of a failed one
+	Route    *v1.Route              `protobuf:"bytes,4,opt,name=route,proto3" json:"route,omitempty"`       // of the execution that it's of
+	Kind     SnapshotKind           `protobuf:"varint,5,opt,name=kind,proto3,enum=space.control.v1.SnapshotKind" json:"kind,omitempty"`
+	Template string                 `protobuf:"bytes,6,opt,name=template,proto3" json:"template,omitempty"` // tpl_… of that execution
+	Shape    *Shape                 `protobuf:"bytes,7,opt,name=shape,proto3" json:"shape,omitempty"`
+	At       *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=at,proto3" json:"at,omitempty"`       // when the sandbox stood still for it
+	Pause    *durationpb.Duration   `protobuf:"bytes,9,opt,name=pause,proto3" json:"pause,omitempty"` // for how long; 0 of a suspend
+	// That it counts: those of its blocks that no template and no older snapshot of the node holds. Right within two minutes after others went; 0: not known yet.
+	Bytes         uint64  `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Digest        string  `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"` // sha256:… of its manifest
+	Parent        string  `protobuf:"bytes,12,opt,name=parent,proto3" json:"parent,omitempty"` // snp_… from which its execution was loaded; empty: a template's, or none
+	Origin        *Origin `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
