@@ -6,8 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
+
+	space "github.com/space-platform/space"
 )
 
 // fillBase installs Debian with the recipe's packages, and the user.
@@ -64,7 +67,7 @@ const userPackage = "passwd"
 func (b *build) bootstrap(ctx context.Context, sources []source) error {
 	b.progress(fmt.Sprintf("installing Debian %s with %s", b.recipe.suite, strings.Join(b.recipe.packages, ", ")))
 	packages := append([]string{userPackage}, b.recipe.packages...)
-	args := []string{"--mode=root", "--variant=apt", "--format=directory", "--quiet", "--include=" + strings.Join(packages, ","),
+	args := []string{"--mode=root", "--variant=apt", "--format=directory", "--include=" + strings.Join(packages, ","),
 		"--dpkgopt=force-unsafe-io",
 		`--aptopt=APT::Install-Recommends "false"`, `--aptopt=Acquire::Languages "none"`}
 	for line := range strings.Lines(dpkgConfig) {
@@ -79,7 +82,28 @@ func (b *build) bootstrap(ctx context.Context, sources []source) error {
 	}
 	c := exec.CommandContext(ctx, "mmdebstrap", args...)
 	c.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
-	return run(c)
+	err := run(c)
+	if err != nil && b.order.Debian.Suite != "" {
+		return orderedWrongly(b.order.Debian.Suite, err)
+	}
+	return err
+}
+
+// How apt says that an archive doesn't have a suite, or a suite a package.
+var (
+	noSuite   = regexp.MustCompile(`The repository '(\S+) \S+ Release' does not have a Release file`)
+	noPackage = regexp.MustCompile(`Unable to locate package (\S+)`)
+)
+
+// orderedWrongly is the error of making a Debian that somebody has ordered: what apt says there isn't is a fault of the order's.
+func orderedWrongly(suite string, err error) error {
+	if m := noPackage.FindStringSubmatch(err.Error()); m != nil {
+		return space.FieldErrorf("debian.packages", "Debian %s has no package %s", suite, m[1])
+	}
+	if m := noSuite.FindStringSubmatch(err.Error()); m != nil {
+		return space.FieldErrorf("debian.suite", "there is no Debian %s at %s", suite, m[1])
+	}
+	return err
 }
 
 // machineAptOptions returns how the machine's own apt reaches its archives: proxies and what it tolerates. They're for making the tree

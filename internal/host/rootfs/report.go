@@ -75,7 +75,10 @@ func (o Order) print(out io.Writer, r Result, err error) int {
 		return 0
 	}
 	text := o.withoutPaths(err.Error())
+	var wrong *space.Error
 	switch {
+	case errors.As(err, &wrong) && wrong.Field != "":
+		printJSON(out, refusalMark, refusal{Field: wrong.Field, Message: wrong.Message})
 	case peer.NoRoom(err):
 		full := peer.Public(err)
 		printJSON(out, refusalMark, refusal{Code: full.Code, Message: full.Message})
