@@ -46,6 +46,7 @@ type lives struct {
 	Delete    []float64 `json:"delete_ms"`
 	Wall      []float64 `json:"launch_ms"`
 	rates
+	changes
 }
 
 func (l *lives) add(m lives) {
@@ -62,7 +63,12 @@ func (r *run) bare(ctx context.Context, line bool) (lives, error) {
 
 // byHand runs bench/bare on the template's snapshot.
 func (r *run) byHand(ctx context.Context, args ...string) (lives, error) {
-	t, err := r.client.GetTemplate(ctx, r.template)
+	return r.byHandFrom(ctx, r.template, args...)
+}
+
+// byHandFrom runs bench/bare on a template's snapshot.
+func (r *run) byHandFrom(ctx context.Context, template string, args ...string) (lives, error) {
+	t, err := r.client.GetTemplate(ctx, template)
 	if err != nil {
 		return lives{}, err
 	}

@@ -31,7 +31,7 @@ func main() {
 	var r run
 	name := flag.String("instance", "bench", "instance to measure; it is started, and removed afterwards, as is NAMEload")
 	template := flag.String("template", "mini", "template to measure with")
-	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, warm, control, e2b, list; empty for all")
+	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, state (that is state2, state30, state100, state200, fork50, rolling), warm, control, e2b, list; empty for all")
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
 	flag.BoolVar(&r.keep, "keep", false, "leave the instances running")
@@ -83,6 +83,7 @@ type phase struct {
 	name    string
 	pool    int // noMachines: on fake ones
 	measure func(context.Context) ([]result, error)
+	group   string // of phases, if it's in one
 }
 
 // noMachines is the pool of a phase without real machines.
@@ -90,10 +91,20 @@ const noMachines = -1
 
 func (r *run) phases() []phase {
 	all := []phase{
-		{"cold", 0, r.cold}, {"transfers", 0, r.transfers}, {"launches", 0, r.launches}, {"memory", 0, r.memory}, {"warm", warmPool, r.warm},
-		{"control", noMachines, r.control}, {"e2b", noMachines, r.e2b}, {"list", noMachines, r.list},
+		{name: "cold", measure: r.cold}, {name: "transfers", measure: r.transfers}, {name: "launches", measure: r.launches}, {name: "memory", measure: r.memory},
 	}
-	return slices.DeleteFunc(all, func(p phase) bool { return r.only != "" && !slices.Contains(strings.Split(r.only, ","), p.name) })
+	for _, mib := range dirtyMiB {
+		all = append(all, phase{name: fmt.Sprintf("state%d", mib), group: "state", measure: func(ctx context.Context) ([]result, error) { return r.states(ctx, mib) }})
+	}
+	all = append(all,
+		phase{name: "fork50", group: "state", measure: r.forkMany}, phase{name: "rolling", group: "state", measure: r.rolling},
+		phase{name: "warm", pool: warmPool, measure: r.warm},
+		phase{name: "control", pool: noMachines, measure: r.control}, phase{name: "e2b", pool: noMachines, measure: r.e2b}, phase{name: "list", pool: noMachines, measure: r.list},
+	)
+	only := strings.Split(r.only, ",")
+	return slices.DeleteFunc(all, func(p phase) bool {
+		return r.only != "" && !slices.Contains(only, p.name) && (p.group == "" || !slices.Contains(only, p.group))
+	})
 }
 
 // all does the whole run under the lock.
@@ -113,7 +124,11 @@ func (r *run) all(ctx context.Context) (report, error) {
 		defer r.remove(ctx)
 	}
 	out := report{Machine: machine(), Commit: commit()}
-	for _, p := range r.phases() {
+	phases := r.phases()
+	if len(phases) == 0 {
+		return out, fmt.Errorf("there's no phase in %q", r.only)
+	}
+	for _, p := range phases {
 		if err := r.prepare(ctx, p.pool); err != nil {
 			return out, err
 		}

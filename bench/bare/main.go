@@ -43,6 +43,11 @@ type samples struct {
 	Stdout    []float64 `json:"stdout_mbps,omitempty"`
 	FileWrite []float64 `json:"file_write_mbps,omitempty"`
 	FileRead  []float64 `json:"file_read_mbps,omitempty"`
+	// With -forks: see states.
+	Suspend       []float64 `json:"suspend_ms,omitempty"`
+	RestoreExec   []float64 `json:"restore_first_exec_ms,omitempty"`
+	ForkPause     []float64 `json:"fork_pause_ms,omitempty"`
+	ForkFirstExec []float64 `json:"fork_first_exec_ms,omitempty"`
 }
 
 func main() {
@@ -55,6 +60,8 @@ func main() {
 	flag.IntVar(&execs, "execs", 5, "how many warm commands in each")
 	flag.IntVar(&parallel, "parallel", 0, "start so many at once instead, without commands")
 	flag.Int64Var(&b.transfer, "transfer", 0, "after the commands move so many bytes each way")
+	flag.IntVar(&b.forks, "forks", 0, "instead fork each machine so often, suspend it, and restore it")
+	flag.StringVar(&b.fill, "fill", "", "with -forks: a shell's command that takes memory before, and prints full when it has it")
 	flag.BoolVar(&b.line, "line", true, "show QEMU's command line")
 	flag.Parse()
 	out, err := measure(&b, rounds, execs, parallel)
@@ -69,14 +76,18 @@ func main() {
 func measure(b *bare, rounds, execs, parallel int) (samples, error) {
 	var s samples
 	defer b.release()
-	if err := b.prepare(max(parallel, 1)); err != nil {
+	if err := b.prepare(max(parallel, 2)); err != nil { // a fork has its machine beside the other
 		return s, err
 	}
 	if parallel > 0 {
 		return s, b.launch(&s)
 	}
 	for n := range rounds {
-		if err := b.round(n, execs, &s); err != nil {
+		round := func() error { return b.round(n, execs, &s) }
+		if b.forks > 0 {
+			round = func() error { return b.states(&s) }
+		}
+		if err := round(); err != nil {
 			return s, fmt.Errorf("round %d: %w", n+1, err)
 		}
 	}
@@ -86,11 +97,13 @@ func measure(b *bare, rounds, execs, parallel int) (samples, error) {
 // bare is what's ready before the first round.
 type bare struct {
 	snapshot, scratch string
-	machine           machine
+	manifest          manifest
 	places            []place
 	memory            *os.File // the snapshot's memory, sealed: mapped privately by each machine, as the platform does it
 	line              bool     // show QEMU's line
 	transfer          int64    // bytes that each life moves each way
+	forks             int      // of each life; 0: it's about something else
+	fill              string   // a command that takes memory before them; "" for none
 }
 
 // place is where one machine runs.
@@ -99,8 +112,8 @@ type place struct {
 	tap       *os.File
 }
 
-// machine is what the manifest says of the snapshot's shape.
-type machine struct {
+// manifest is what a snapshot's says of its shape.
+type manifest struct {
 	VMM struct {
 		CPU         string `json:"cpu"`
 		VCPUs       int    `json:"vcpus"`
@@ -114,7 +127,7 @@ func (b *bare) prepare(places int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(raw, &b.machine); err != nil {
+	if err := json.Unmarshal(raw, &b.manifest); err != nil {
 		return fmt.Errorf("read the manifest: %w", err)
 	}
 	for n := range places {
@@ -166,7 +179,8 @@ func (b *bare) release() {
 
 // round is one sandbox's life.
 func (b *bare) round(n, execs int, s *samples) error {
-	return b.live(b.places[0], b.line && n == 0, func(ctx context.Context, took float64, l *link.Link) error {
+	return b.live(b.places[0], b.line && n == 0, func(ctx context.Context, took float64, m *machine) error {
+		l := m.link
 		s.Create = append(s.Create, took)
 		for i := range execs + 1 {
 			began := time.Now()
@@ -198,7 +212,7 @@ func (b *bare) launch(s *samples) error {
 		all.Go(func() error {
 			reached := sync.OnceFunc(up.Done)
 			defer reached()
-			return b.live(p, false, func(_ context.Context, took float64, _ *link.Link) error {
+			return b.live(p, false, func(_ context.Context, took float64, _ *machine) error {
 				mu.Lock()
 				s.Create = append(s.Create, took)
 				last = max(last, since(began))
@@ -215,8 +229,8 @@ func (b *bare) launch(s *samples) error {
 	return all.Wait()
 }
 
-// live starts a machine and calls f with it when it runs, with the milliseconds that it took.
-func (b *bare) live(p place, show bool, f func(ctx context.Context, took float64, l *link.Link) error) error {
+// live starts a machine of the snapshot and calls f with it when it runs, with the milliseconds that it took.
+func (b *bare) live(p place, show bool, f func(ctx context.Context, took float64, m *machine) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), roundDeadline)
 	defer cancel()
 	dir, err := os.MkdirTemp(b.scratch, "bare-")
@@ -225,53 +239,84 @@ func (b *bare) live(p place, show bool, f func(ctx context.Context, took float64
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	qemu, l, err := b.create(ctx, dir, p, show)
-	if qemu != nil {
-		defer func() { qemu.Process.Kill(); qemu.Wait() }()
-	}
+	m, err := b.load(ctx, image{b.snapshot, b.memory}, dir, p, show)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
-	return f(ctx, since(began), l)
+	defer m.end()
+	return f(ctx, since(began), m)
 }
 
-// create clones the snapshot and starts QEMU on the clone; it returns when the guest has acknowledged.
-func (b *bare) create(ctx context.Context, dir string, p place, show bool) (*exec.Cmd, *link.Link, error) {
-	if err := clone(filepath.Join(b.snapshot, "disk.img"), filepath.Join(dir, "disk.img")); err != nil {
-		return nil, nil, err
+// image is what a machine is loaded from: a directory with its files, and the memory, which the machine maps privately.
+type image struct {
+	dir    string
+	memory *os.File
+}
+
+// machine is one that runs.
+type machine struct {
+	from image
+	dir  string
+	qemu *exec.Cmd
+	link *link.Link // nil while it stands still
+}
+
+// end ends a machine. It may be repeated.
+func (m *machine) end() {
+	m.unlink()
+	if m.qemu.ProcessState == nil {
+		m.qemu.Process.Kill()
+		m.qemu.Wait()
 	}
-	state, err := os.Open(filepath.Join(b.snapshot, "state.bin"))
+}
+
+func (m *machine) unlink() {
+	if m.link != nil {
+		m.link.Close()
+		m.link = nil
+	}
+}
+
+// load clones the disk of an image and starts QEMU on the clone; it returns when the guest has acknowledged.
+func (b *bare) load(ctx context.Context, from image, dir string, p place, show bool) (*machine, error) {
+	if err := clone(filepath.Join(from.dir, "disk.img"), filepath.Join(dir, "disk.img")); err != nil {
+		return nil, err
+	}
+	state, err := os.Open(filepath.Join(from.dir, "state.bin"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer state.Close()
 	monitor, err := listen(filepath.Join(dir, "monitor.sock"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer monitor.Close()
 	port, err := listen(filepath.Join(dir, "link.sock"))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer port.Close()
 	qemu := exec.Command("qemu-system-x86_64", b.args(dir)...)
-	qemu.ExtraFiles = []*os.File{monitor, port, p.tap, state, b.memory} // 3, 4, 5, 6, 7
+	qemu.ExtraFiles = []*os.File{monitor, port, p.tap, state, from.memory} // 3, 4, 5, 6, 7
 	qemu.Stderr = os.Stderr
 	if show {
 		log.Print(strings.Join(qemu.Args, " "))
 	}
 	if err := qemu.Start(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	l, err := meet(ctx, dir)
-	return qemu, l, err
+	m := &machine{from: from, dir: dir, qemu: qemu}
+	if err := m.meet(ctx); err != nil {
+		m.end()
+		return nil, err
+	}
+	return m, nil
 }
 
 // args is the machine of the base snapshot: its devices and their order must be those that it was saved with.
 func (b *bare) args(dir string) []string {
-	m := b.machine.VMM
+	m := b.manifest.VMM
 	return []string{
 		"-M", "microvm,acpi=on,ioapic2=off,rtc=on,isa-serial=off,memory-backend=ram,suppress-vmdesc=on",
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
@@ -289,56 +334,83 @@ func (b *bare) args(dir string) []string {
 }
 
 // meet lets the machine run as soon as its state is loaded, and greets the guest.
-func meet(ctx context.Context, dir string) (*link.Link, error) {
-	monitor, err := net.Dial("unix", filepath.Join(dir, "monitor.sock"))
+func (m *machine) meet(ctx context.Context) error {
+	mon, err := m.monitor(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer monitor.Close()
-	if err := resume(ctx, monitor); err != nil {
-		return nil, err
+	defer mon.Close()
+	if err := mon.resume(); err != nil {
+		return err
 	}
-	port, err := net.Dial("unix", filepath.Join(dir, "link.sock"))
-	if err != nil {
-		return nil, err
-	}
-	return link.Host(ctx, port, link.Sync{Execution: "exe_bare", Epoch: 1, Adopt: true, Hostname: "bare"})
+	return m.greet(ctx, true)
 }
 
-// resume waits until the incoming state is loaded, then sends cont.
-func resume(ctx context.Context, c net.Conn) error {
+// greet makes a link to the guest. adopt says that it was another machine so far.
+func (m *machine) greet(ctx context.Context, adopt bool) error {
+	port, err := net.Dial("unix", filepath.Join(m.dir, "link.sock"))
+	if err != nil {
+		return err
+	}
+	m.link, err = link.Host(ctx, port, link.Sync{Execution: "exe_bare", Epoch: 1, Adopt: adopt, Hostname: "bare"})
+	return err
+}
+
+// monitor is a conversation with QEMU.
+type monitor struct {
+	net.Conn
+	in *json.Decoder
+}
+
+func (m *machine) monitor(ctx context.Context) (*monitor, error) {
+	c, err := net.Dial("unix", filepath.Join(m.dir, "monitor.sock"))
+	if err != nil {
+		return nil, err
+	}
 	if d, ok := ctx.Deadline(); ok {
 		c.SetDeadline(d)
 	}
-	in := json.NewDecoder(c)
-	ask := func(command string) (map[string]any, error) {
-		if _, err := fmt.Fprintf(c, `{"execute":%q}`, command); err != nil {
-			return nil, err
-		}
-		for {
-			var answer map[string]any
-			if err := in.Decode(&answer); err != nil {
-				return nil, err
-			}
-			if e, ok := answer["error"]; ok {
-				return nil, fmt.Errorf("%s: %v", command, e)
-			}
-			if r, ok := answer["return"].(map[string]any); ok {
-				return r, nil
-			}
-		}
+	mon := &monitor{c, json.NewDecoder(c)}
+	if _, err := mon.ask("qmp_capabilities", nil); err != nil {
+		c.Close()
+		return nil, err
 	}
-	if _, err := ask("qmp_capabilities"); err != nil {
-		return err
+	return mon, nil
+}
+
+// ask runs a command and returns its answer.
+func (m *monitor) ask(command string, arguments map[string]any) (map[string]any, error) {
+	order := map[string]any{"execute": command}
+	if arguments != nil {
+		order["arguments"] = arguments
+	}
+	if err := json.NewEncoder(m).Encode(order); err != nil {
+		return nil, err
 	}
 	for {
-		r, err := ask("query-migrate")
+		var answer map[string]any
+		if err := m.in.Decode(&answer); err != nil {
+			return nil, err
+		}
+		if e, ok := answer["error"]; ok {
+			return nil, fmt.Errorf("%s: %v", command, e)
+		}
+		if r, ok := answer["return"].(map[string]any); ok {
+			return r, nil
+		}
+	}
+}
+
+// resume waits until the incoming state is loaded, then sends cont.
+func (m *monitor) resume() error {
+	for {
+		r, err := m.ask("query-migrate", nil)
 		if err != nil {
 			return err
 		}
 		switch r["status"] {
 		case "completed":
-			_, err := ask("cont")
+			_, err := m.ask("cont", nil)
 			return err
 		case "failed":
 			return errors.New("the snapshot can't be loaded")
