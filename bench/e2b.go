@@ -110,12 +110,8 @@ func (b e2bBench) commands(n int) [][]string {
 
 // attach runs a command and returns how many bytes it printed.
 func (b e2bBench) attach(ctx context.Context, p *client.Plane, argv []string) (int, error) {
-	c, err := p.CreateSession(ctx, client.SessionCreate{Argv: &argv})
-	if err != nil {
-		return 0, err
-	}
 	got := 0
-	for e, err := range p.Attach(ctx, c.Session.Id) {
+	for e, err := range p.Run(ctx, client.SessionCreate{Argv: &argv}) {
 		if err != nil {
 			return 0, err
 		}

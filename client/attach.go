@@ -1,7 +1,9 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,24 +50,42 @@ func (c *Client) Attach(ctx context.Context, s Session, a Attachment, options ..
 		}
 		return err
 	}
-	to := func(context.Context) (address, token string, err error) { return a.Url, a.Token, nil }
+	to := func(context.Context, string) (address, token string, err error) { return a.Url, a.Token, nil }
 	return follower{http: c.http, session: s.Id, to: to, renew: renew, log: begin(options)}.events(ctx)
 }
 
 // Attach does what Client.Attach does, with the token of the sandbox. One that was given to NewPlane isn't replaced.
 func (p *Plane) Attach(ctx context.Context, session string, options ...AttachOption) iter.Seq2[Event, error] {
-	to := func(ctx context.Context) (address, token string, err error) {
-		token, err = p.pass.show(ctx)
-		return p.address + "/sessions/" + url.PathEscape(session) + "/attach", token, err
+	return follower{http: p.http, session: session, to: p.follow, renew: p.pass.renewal(), log: begin(options)}.events(ctx)
+}
+
+// Run creates a session and starts it, in one request. Its events are those of Attach, after one of the type EventCreated.
+func (p *Plane) Run(ctx context.Context, in SessionCreate) iter.Seq2[Event, error] {
+	order, err := json.Marshal(in)
+	if err != nil {
+		return func(yield func(Event, error) bool) {
+			yield(Event{}, fmt.Errorf("create session in %s: %w", p.sandbox, err))
+		}
 	}
-	return follower{http: p.http, session: session, to: to, renew: p.pass.renewal(), log: begin(options)}.events(ctx)
+	return follower{http: p.http, order: order, key: *idempotencyKey(), to: p.follow, renew: p.pass.renewal()}.events(ctx)
+}
+
+// follow is where a session's events are, or where one is created.
+func (p *Plane) follow(ctx context.Context, session string) (address, token string, err error) {
+	token, err = p.pass.show(ctx)
+	if session == "" {
+		return p.address + "/sandboxes/" + url.PathEscape(p.sandbox) + "/sessions", token, err
+	}
+	return p.address + "/sessions/" + url.PathEscape(session) + "/attach", token, err
 }
 
 // follower reads one session over as many connections as it takes.
 type follower struct {
 	http    *http.Client
-	session string
-	to      func(context.Context) (address, token string, err error)
+	session string // "" of one that is to be created
+	order   []byte // creates it
+	key     string // of that request, however often it's sent
+	to      func(ctx context.Context, session string) (address, token string, err error)
 	renew   func(context.Context) error // replaces the token; nil: it can't be
 	log     position
 }
@@ -75,9 +95,16 @@ func (f follower) events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := f // each reading is its own
 		if err := f.follow(ctx, func(e Event) bool { return yield(e, nil) }); err != nil {
-			yield(Event{}, fmt.Errorf("attach to session %s: %w", f.session, err))
+			yield(Event{}, fmt.Errorf("%s: %w", f.doing(), err))
 		}
 	}
+}
+
+func (f *follower) doing() string {
+	if f.session == "" {
+		return "create a session"
+	}
+	return "attach to session " + f.session
 }
 
 // errStop is how a connection says that all is done: the session has ended, or the reader has left.
@@ -85,9 +112,9 @@ var errStop = errors.New("stop")
 
 func (f *follower) follow(ctx context.Context, yield func(Event) bool) error {
 	return persist(ctx, func(ctx context.Context) (bool, error) {
-		before := f.log
+		before, created := f.log, f.session != ""
 		err := f.connect(ctx, yield)
-		return f.log != before, err
+		return f.log != before || created != (f.session != ""), err
 	}, f.renew)
 }
 
@@ -117,6 +144,9 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 		if !known {
 			continue
 		}
+		if e.Type == EventCreated {
+			f.session = e.Created.Session.Id
+		}
 		e, fresh, err := f.log.advance(e)
 		if err != nil {
 			return err
@@ -129,24 +159,15 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 
 // open sends the request and returns the stream.
 func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
-	address, token, err := f.to(ctx)
+	req, err := f.request(ctx)
 	if err != nil {
 		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return nil, &Error{Code: "unexpected_answer", Detail: err.Error()}
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Accept", "text/event-stream")
-	if f.log.started {
-		req.Header.Set("Last-Event-ID", strconv.FormatInt(f.log.at, 10))
 	}
 	resp, err := f.http.Do(req)
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated {
 		defer resp.Body.Close()
 		b, err := io.ReadAll(io.LimitReader(resp.Body, attachErrorMax))
 		if err != nil {
@@ -155,6 +176,32 @@ func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
 		return nil, refusal(resp, b)
 	}
 	return resp.Body, nil
+}
+
+// request attaches to the session, or creates it.
+func (f *follower) request(ctx context.Context) (*http.Request, error) {
+	address, token, err := f.to(ctx, f.session)
+	if err != nil {
+		return nil, err
+	}
+	method, order := http.MethodGet, io.Reader(nil)
+	if f.session == "" {
+		method, order = http.MethodPost, bytes.NewReader(f.order)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, order)
+	if err != nil {
+		return nil, &Error{Code: "unexpected_answer", Detail: err.Error()}
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Accept", "text/event-stream")
+	switch {
+	case f.session == "":
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", f.key)
+	case f.log.started:
+		req.Header.Set("Last-Event-ID", strconv.FormatInt(f.log.at, 10))
+	}
+	return req, nil
 }
 
 // mendable tells whether coming back may help: after a transport's failure always, after a refusal only if it was of the passing kind.

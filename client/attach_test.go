@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -226,4 +227,75 @@ func TestSilentConnectionIsLeft(t *testing.T) {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
 		}
 	})
+}
+
+// TestRunComesBackToWhatItCreated: one request creates, however often it's sent, and once the session is known it's attached to.
+func TestRunComesBackToWhatItCreated(t *testing.T) {
+	const created = `created  {"session":{"id":"ses_1","sandbox":"sbx_1"},"attachment":{"token":"spaceatt_x","url":"u"}}`
+	var asked []string
+	asks := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			asked = append(asked, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.Header.Get("Accept"), " ", len(r.Header.Get("Idempotency-Key")) > 20, " ", string(body)))
+			if r.Method == http.MethodPost {
+				asked = append(asked, r.Header.Get("Idempotency-Key"))
+			}
+			h(w, r)
+		}
+	}
+	accepted := func(h http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusCreated); h(w, r) }
+	}
+	e := newEdge(t,
+		asks(problem(503, "unavailable")),
+		asks(accepted(events())), // broke off before the session was told
+		asks(accepted(events(created, `ended  {"reason":"interrupted"}`))),
+		asks(events(`started 0 {"at":"2026-01-02T03:04:05Z"}`, "stdout 3 abc")),
+		asks(events("stdout 3 abc", `exit 3 {"code":0}`)),
+	)
+	p, err := NewPlane(e.URL, "sbx_1", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for ev, err := range p.Run(t.Context(), SessionCreate{Argv: &[]string{"true"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%s %s", ev.Type, ev.Data))
+		if ev.Type == EventCreated && (ev.Created.Session.Id != "ses_1" || ev.Created.Attachment.Token != "spaceatt_x") {
+			t.Errorf("%+v", ev.Created)
+		}
+	}
+	if want := "created |started |stdout abc|exit "; strings.Join(got, "|") != want {
+		t.Errorf("got %q", got)
+	}
+	const post = `POST /v1/sandboxes/sbx_1/sessions text/event-stream true {"argv":["true"]}`
+	const get = `GET /v1/sessions/ses_1/attach text/event-stream false `
+	if len(asked) != 8 || asked[0] != post || asked[2] != post || asked[4] != post || asked[6] != get || asked[7] != get {
+		t.Fatalf("asked %q", asked)
+	}
+	if asked[1] != asked[3] || asked[1] != asked[5] {
+		t.Errorf("keys %q", asked)
+	}
+	if ids := strings.Join(e.resumed, ","); ids != ",,,,3" {
+		t.Errorf("Last-Event-ID were %s", ids)
+	}
+}
+
+func TestRunSaysWhyNothingWasCreated(t *testing.T) {
+	e := newEdge(t, problem(429, "quota_exceeded"))
+	p, err := NewPlane(e.URL, "sbx_1", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range p.Run(t.Context(), SessionCreate{Argv: &[]string{"true"}}) {
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Code != "quota_exceeded" || !strings.HasPrefix(err.Error(), "create a session") {
+			t.Errorf("%v", err)
+		}
+	}
 }

@@ -17,6 +17,7 @@ type EventType string
 
 // The events of a session.
 const (
+	EventCreated EventType = "created" // of Plane.Run, the first one: the session is there
 	EventStarted EventType = "started" // the process runs
 	EventStdout  EventType = "stdout"  // Data was written to its standard output
 	EventStderr  EventType = "stderr"  // Data was written to its standard error
@@ -30,14 +31,15 @@ const eventEnded EventType = "ended"
 
 // Event is one event of a session. Which fields mean something depends on its type.
 type Event struct {
-	Type   EventType
-	Offset int64     // length of the session's output, stdout and stderr together, after this event
-	Data   []byte    // stdout, stderr
-	From   int64     // gap: the first byte that was dropped
-	At     time.Time // started
-	PID    int64     // started: of the process, in the sandbox; 0 if it isn't known any more
-	Exit   Exit      // exit
-	Lost   *Error    // lost
+	Type    EventType
+	Created *SessionCreated // created
+	Offset  int64           // length of the session's output, stdout and stderr together, after this event
+	Data    []byte          // stdout, stderr
+	From    int64           // gap: the first byte that was dropped
+	At      time.Time       // started
+	PID     int64           // started: of the process, in the sandbox; 0 if it isn't known any more
+	Exit    Exit            // exit
+	Lost    *Error          // lost
 }
 
 // Exit is how a process ended: with a code, by a signal, or never having been started.
@@ -67,8 +69,12 @@ type payload struct {
 // understand turns a message into an event. known is false for a type that a newer server may send.
 func understand(m message) (e Event, known bool, err error) {
 	e.Type = EventType(m.event)
-	if e.Type == EventLost {
+	switch e.Type {
+	case EventLost:
 		e.Lost, err = lost(m.data)
+		return e, true, err
+	case EventCreated:
+		e.Created, err = created(m.data)
 		return e, true, err
 	}
 	var p payload
@@ -122,6 +128,17 @@ func exit(p payload) (Exit, error) {
 		out.Code = *p.Code
 	}
 	return out, nil
+}
+
+func created(data []byte) (*SessionCreated, error) {
+	var c SessionCreated
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fmt.Errorf("read a created event: %w", err)
+	}
+	if c.Session.Id == "" {
+		return nil, errors.New("a created event names no session")
+	}
+	return &c, nil
 }
 
 func lost(data []byte) (*Error, error) {

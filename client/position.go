@@ -17,6 +17,8 @@ func (p *position) advance(e Event) (out Event, fresh bool, err error) {
 		p.started = true
 		e.Offset = p.at
 		return e, fresh, nil
+	case EventCreated:
+		return e, true, nil
 	case EventLost:
 		e.Offset = p.at
 		return e, true, nil

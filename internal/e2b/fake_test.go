@@ -219,12 +219,25 @@ func (p *platform) list(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, 200, page)
 }
 
+// session creates one and attaches to it, which is the only way in which the facade does.
 func (p *platform) session(w http.ResponseWriter, r *http.Request) {
-	p.answer(w, 201, api.SessionCreated{Session: api.Session{Id: "ses_1", Sandbox: r.PathValue("sandbox")}, Attachment: api.Attachment{Token: "spaceatt_x", Url: p.URL}})
+	if r.Header.Get("Accept") != "text/event-stream" {
+		p.problem(w, space.CodeInvalid, "the facade creates sessions to attach to them")
+		return
+	}
+	created, _ := json.Marshal(api.SessionCreated{Session: api.Session{Id: "ses_1", Sandbox: r.PathValue("sandbox")}, Attachment: api.Attachment{Token: "spaceatt_x", Url: p.URL}})
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "event: created\ndata: %s\n\n", created)
+	p.stream(w, r)
 }
 
 func (p *platform) attach(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
+	p.stream(w, r)
+}
+
+func (p *platform) stream(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, p.events)
 	if !strings.Contains(p.events, "event: exit") {
 		w.(http.Flusher).Flush()

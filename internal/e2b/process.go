@@ -74,13 +74,9 @@ func (s processService) start(ctx context.Context, g guest, in *process.StartReq
 		seconds := int((time.Until(deadline) + killGrace) / time.Second)
 		create.TimeoutSeconds = &seconds
 	}
-	made, err := g.plane.CreateSession(ctx, create)
-	if err != nil {
-		return err
-	}
-	p := &runningProcess{session: made.Session.Id, tty: create.Tty != nil}
+	p := &runningProcess{tty: create.Tty != nil}
 	st := stream{g: g, process: p, started: func(pid uint32) { s.f.processes.add(processKey{g.sandbox, pid}, p) }, keepAlive: interval(header), send: send}
-	err = st.run(ctx, g.plane.Attach(ctx, p.session))
+	err = st.run(ctx, g.plane.Run(ctx, create))
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		s.kill(ctx, g, p)
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the command's time is over"))
@@ -88,8 +84,11 @@ func (s processService) start(ctx context.Context, g guest, in *process.StartReq
 	return err
 }
 
-// kill ends a command whose time is over. If that fails, the platform does it later.
+// kill ends a command whose time is over. If that fails, or isn't possible since it isn't known to have begun, the platform does it later.
 func (s processService) kill(ctx context.Context, g guest, p *runningProcess) {
+	if p.session == "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
 	_ = g.plane.Signal(ctx, p.session, "SIGKILL")
@@ -253,6 +252,8 @@ func (s *stream) pass(ctx context.Context, h happened) (ended bool, err error) {
 	switch {
 	case h.err != nil:
 		return true, h.err
+	case e.Type == client.EventCreated:
+		s.process.session = e.Created.Session.Id
 	case e.Type == client.EventStarted:
 		return false, s.start(ctx, e)
 	case e.Type == client.EventStdout, e.Type == client.EventStderr:

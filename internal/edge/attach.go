@@ -2,11 +2,14 @@ package edge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
@@ -31,13 +34,37 @@ func (e *Edge) attach(w *answer, r *request) error {
 	return e.follow(r, newSink(w, e.timing), up)
 }
 
+// attachCreated streams a session from its creation on. The client has what it attaches with before anything can go wrong: that is then told by an event,
+// and by the answer when it attaches again.
+func (e *Edge) attachCreated(w *answer, r *request, made *controlv1.CreateSessionResponse) error {
+	out := newSink(w, e.timing)
+	out.open(http.StatusCreated)
+	if err := out.event(event{name: "created", data: json.RawMessage(made.GetBody())}); err != nil {
+		return err
+	}
+	r.session = made.GetSession()
+	up, err := e.admitTo(r, cursor{}, made.GetTarget())
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		return out.farewell(endedEvent(reasonOver(r.Context())))
+	case err != nil:
+		logFailure(r.Request, err, true)
+		return out.farewell(farewellTo(err))
+	}
+	defer up.close()
+	return e.follow(r, out, up)
+}
+
 // admit opens the stream of a request to attach. It must be closed.
-func (e *Edge) admit(r *request, c cursor) (*upstream, error) {
+func (e *Edge) admit(r *request, c cursor) (*upstream, error) { return e.admitTo(r, c, nil) }
+
+// admitTo does the same with a target that is known already, unless it's nil.
+func (e *Edge) admitTo(r *request, c cursor, target *controlv1.ResolveAttachmentResponse) (*upstream, error) {
 	release, err := e.attaches.take()
 	if err != nil {
 		return nil, err
 	}
-	up, err := e.open(r.Context(), attachRequest{session: r.session, token: r.token, cursor: c})
+	up, err := e.open(r.Context(), attachRequest{session: r.session, token: r.token, cursor: c, target: target})
 	if err != nil {
 		release()
 		return nil, forClient(err)

@@ -24,7 +24,7 @@ var operations = map[string]operation{
 	"POST /v1/sessions/{session}/stdin":          {accepts: attachmentToken | sandboxToken, query: []string{"offset", "close"}, body: true, lasts: streams, do: (*Edge).sendStdin},
 	"POST /v1/sessions/{session}/signal":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).signal},
 	"POST /v1/sessions/{session}/resize":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).resize},
-	"POST /v1/sandboxes/{sandbox}/sessions":      {accepts: sandboxToken, body: true, do: (*Edge).createSession},
+	"POST /v1/sandboxes/{sandbox}/sessions":      {accepts: sandboxToken, body: true, lasts: streams, do: (*Edge).createSession},
 	"GET /v1/sandboxes/{sandbox}/live-sessions":  {accepts: sandboxToken, do: (*Edge).listSessions},
 	"GET /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, lasts: transfers, do: (*Edge).readFile},
 	"HEAD /v1/sandboxes/{sandbox}/files/content": {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, do: (*Edge).headFile},

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	space "github.com/space-platform/space"
+	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 )
 
 // lastEventID is the header by which a client says what it has.
@@ -17,6 +18,7 @@ type attachRequest struct {
 	session string
 	token   string
 	cursor  cursor
+	target  *controlv1.ResolveAttachmentResponse // that the session's creation told; nil: it's asked for
 }
 
 // readCursor reads how far the client has got: it's at the beginning without a value of the field.

@@ -52,6 +52,7 @@ type rig struct {
 	resolved int
 	attached []*sessionv1.AttachRequest
 	plane    func(any) error // nil: the control plane answers
+	asleep   bool            // the sandbox: a session that is created in it has no target
 	call     func(context.Context, *sandboxv1.Action, *connect.BidiStream[sandboxv1.CallRequest, sandboxv1.CallResponse]) error
 	stage    func(*connect.ClientStream[uploadv1.PutRequest]) (*uploadv1.PutResponse, error)
 	ended    func(*controlv1.Material) *controlv1.EndedMaterial // nil: none has
@@ -151,7 +152,11 @@ func (r planeSide) CreateSession(_ context.Context, req *connect.Request[control
 	if err := r.ask(req.Msg, req.Msg.GetToken() == r.box); err != nil {
 		return nil, err
 	}
-	return connect.NewResponse(&controlv1.CreateSessionResponse{Body: []byte(`{"session":{},"attachment":{}}`)}), nil
+	out := &controlv1.CreateSessionResponse{Body: []byte(`{"session":{},"attachment":{}}`), Session: r.session}
+	if req.Msg.GetAttach() && !r.asleep {
+		out.Target = &controlv1.ResolveAttachmentResponse{Route: peer.RouteMessage(r.route), Session: r.session, Spec: &sessionv1.Spec{Argv: []string{"created"}}}
+	}
+	return connect.NewResponse(out), nil
 }
 
 type nodeSide struct{ *rig }

@@ -2,7 +2,9 @@ package edge
 
 import (
 	"context"
+	"mime"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
@@ -16,30 +18,55 @@ import (
 // maxTerminal is the most rows or columns that a terminal has.
 const maxTerminal = 1000
 
-// createSession passes the management API's operation on for the holder of a sandbox token; the control plane reads the body.
+// createSession passes the management API's operation on for the holder of a sandbox token; the control plane reads the body. A client that takes events
+// is attached at once.
 func (e *Edge) createSession(w *answer, r *request) error {
+	attach := takesEvents(r.Header)
+	made, err := e.makeSession(w, r, attach)
+	switch {
+	case err != nil:
+		return err
+	case attach:
+		return e.attachCreated(w, r, made)
+	}
+	return w.raw(http.StatusCreated, made.GetBody())
+}
+
+func (e *Edge) makeSession(w *answer, r *request, attach bool) (*controlv1.CreateSessionResponse, error) {
 	key, err := r.idempotencyKey()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body, err := readAll(w, r, maxSessionJSON)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	release, err := e.calls.take()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
 	ctx, cancel := context.WithTimeout(r.Context(), e.timing.create)
 	defer cancel()
 	resp, err := e.plane.CreateSession(ctx, connect.NewRequest(&controlv1.CreateSessionRequest{
-		Sandbox: r.sandbox, Token: r.token, Body: body, IdempotencyKey: key,
+		Sandbox: r.sandbox, Token: r.token, Body: body, IdempotencyKey: key, Attach: attach,
 	}))
 	if err != nil {
-		return inside(err)
+		return nil, inside(err)
 	}
-	return w.raw(http.StatusCreated, resp.Msg.GetBody())
+	return resp.Msg, nil
+}
+
+// takesEvents tells whether a client names events as what it takes.
+func takesEvents(h http.Header) bool {
+	for _, value := range h.Values("Accept") {
+		for part := range strings.SplitSeq(value, ",") {
+			if media, _, err := mime.ParseMediaType(part); err == nil && media == eventStream {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // idempotencyKey is what makes a create repeatable, "" if it's absent.

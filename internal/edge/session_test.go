@@ -16,6 +16,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	httpapi "github.com/space-platform/space/api/gen/http"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
 
 func (r *rig) sessionPath(rest string) string { return "/v1/sessions/" + r.session + rest }
@@ -37,6 +38,97 @@ func TestCreateSession(t *testing.T) {
 	r.ask(t, "POST", at, strings.NewReader("{}"), "Content-Type", "text/plain").fails(t, space.CodeMediaType, "Content-Type")
 	r.plane = func(any) error { return space.FieldErrorf("argv", "give argv or shell") }
 	r.ask(t, "POST", at, strings.NewReader("{}")).fails(t, space.CodeInvalid, "argv")
+}
+
+// createAndAttach creates a session and attaches to it in one request.
+func (r *rig) createAndAttach(t *testing.T) *client {
+	t.Helper()
+	c := r.ask(t, "POST", "/v1/sandboxes/"+r.sandbox+"/sessions", strings.NewReader("{}"), "Accept", "application/x-other, text/event-stream; q=0.9")
+	if c.StatusCode != 201 || c.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%s, %s", c.Status, c.Header.Get("Content-Type"))
+	}
+	if e := c.mustNext(t); e != (sse{name: "created", data: `{"session":{},"attachment":{}}`}) {
+		t.Fatalf("%+v", e)
+	}
+	return c
+}
+
+// TestCreateAndAttach: one request to the control plane, one to the node, and the events of an attach.
+func TestCreateAndAttach(t *testing.T) {
+	r := newRig(t)
+	r.attach = sends(nil, started(), output(stdout, 0, "hello\n"), exit(&sessionv1.Exit{Offset: 6}))
+	want := []sse{
+		{"0", "started", `{"at":"1970-01-01T00:00:00Z"}`}, {"6", "stdout", `{"data":"aGVsbG8K"}`}, {"6", "exit", `{"code":0}`},
+	}
+	for _, asleep := range []bool{false, true} { // what isn't told with the creation is asked for
+		r.asleep, r.asked, r.resolved, r.attached = asleep, nil, 0, nil
+		if diff := cmp.Diff(want, r.createAndAttach(t).rest(t), cmp.AllowUnexported(sse{})); diff != "" {
+			t.Error(diff)
+		}
+		made := r.asked[0].(*controlv1.CreateSessionRequest)
+		if len(r.asked) != 1 || !made.GetAttach() || len(r.attached) != 1 || (r.resolved == 1) != asleep {
+			t.Fatalf("asked %v, resolved %d, attached %d", r.asked, r.resolved, len(r.attached))
+		}
+		if a := r.attached[0]; a.GetSession() != r.session || a.GetResume() || (a.GetSpec().GetArgv()[0] == "created") == asleep {
+			t.Errorf("%+v", a)
+		}
+	}
+	for _, accept := range []string{"application/json", "*/*", "text/plain"} {
+		r.asked = nil
+		got := r.ask(t, "POST", "/v1/sandboxes/"+r.sandbox+"/sessions", strings.NewReader("{}"), "Accept", accept)
+		if got.Header.Get("Content-Type") != "application/json" || r.asked[0].(*controlv1.CreateSessionRequest).GetAttach() {
+			t.Errorf("with Accept: %s it's %s", accept, got.Header.Get("Content-Type"))
+		}
+	}
+}
+
+// TestACreatedSessionOutlivesItsBody: the time for a body isn't the stream's.
+func TestACreatedSessionOutlivesItsBody(t *testing.T) {
+	r := newRig(t)
+	r.timing.body = 20 * time.Millisecond
+	ended := make(chan struct{})
+	r.attach = func(ctx context.Context, _ *sessionv1.AttachRequest, send func(*sessionv1.AttachResponse) error) error {
+		if err := send(started()); err != nil {
+			return err
+		}
+		select { // nothing to wait for but time: the stream mustn't end in it
+		case <-time.After(10 * r.timing.body):
+		case <-ctx.Done():
+			close(ended)
+			return ctx.Err()
+		}
+		return send(exit(&sessionv1.Exit{}))
+	}
+	events := r.createAndAttach(t).rest(t)
+	if len(events) != 2 || events[1].name != "exit" {
+		t.Errorf("%+v", events)
+	}
+	select {
+	case <-ended:
+		t.Error("the stream was cut off")
+	default:
+	}
+}
+
+// TestWhatGoesWrongAfterACreation is told by an event: the client has what it attaches with, and its attach is answered with the reason.
+func TestWhatGoesWrongAfterACreation(t *testing.T) {
+	r := newRig(t)
+	stale := true
+	r.attach = func(_ context.Context, a *sessionv1.AttachRequest, send func(*sessionv1.AttachResponse) error) error {
+		if stale && a.GetSpec().GetArgv()[0] == "created" {
+			return space.Errorf(space.CodeRouteStale, "it's another execution now")
+		}
+		return send(exit(&sessionv1.Exit{}))
+	}
+	if events := r.createAndAttach(t).rest(t); len(events) != 1 || events[0].name != "exit" || r.resolved != 1 {
+		t.Errorf("of a route that has become stale: %+v, resolved %d times", events, r.resolved)
+	}
+	r.asleep = true
+	r.resolve = func(*controlv1.ResolveAttachmentRequest) error { return space.Errorf(space.CodeConflict, "it's stopped") }
+	if diff := cmp.Diff([]sse{{name: "ended", data: `{"reason":"interrupted"}`}}, r.createAndAttach(t).rest(t), cmp.AllowUnexported(sse{})); diff != "" {
+		t.Error(diff)
+	}
+	r.do(t, r.request(t)).fails(t, space.CodeConflict, "")
 }
 
 func TestLiveSessions(t *testing.T) {

@@ -18,14 +18,25 @@ type sink struct {
 
 func newSink(w *answer, t timing) *sink { return &sink{w: w, slow: t.slow, grace: t.grace} }
 
-// begin answers 200 at once: no proxy on the way shall keep anything back.
+// eventStream is the media type of events.
+const eventStream = "text/event-stream"
+
+// begin answers 200, unless the stream has begun with its session's creation.
 func (s *sink) begin() error {
+	if s.w.begun {
+		return nil
+	}
+	s.open(http.StatusOK)
+	return s.w.flow.Flush() // at once: no proxy on the way shall keep anything back
+}
+
+// open is the answer's header.
+func (s *sink) open(status int) {
 	h := s.w.Header()
-	h.Set("Content-Type", "text/event-stream")
+	h.Set("Content-Type", eventStream)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	s.w.WriteHeader(http.StatusOK)
-	return s.w.flow.Flush()
+	s.w.WriteHeader(status)
 }
 
 func (s *sink) event(e event) error {

@@ -30,6 +30,7 @@ type upstream struct {
 func (e *Edge) open(ctx context.Context, req attachRequest) (*upstream, error) {
 	up, err := e.openOnce(ctx, req)
 	if space.CodeOf(err) == space.CodeRouteStale {
+		req.target = nil
 		up, err = e.openOnce(ctx, req)
 	}
 	return up, err
@@ -53,21 +54,25 @@ func (e *Edge) openOnce(ctx context.Context, req attachRequest) (*upstream, erro
 	return up, nil
 }
 
-// resolve asks the control plane what a token opens, and holds the answer against what the client asked for.
+// resolve asks the control plane what a token opens, unless that is known, and holds the answer against what the client asked for.
 func (e *Edge) resolve(ctx context.Context, req attachRequest) (*controlv1.ResolveAttachmentResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
-	defer cancel()
-	resp, err := e.control.ResolveAttachment(ctx, connect.NewRequest(&controlv1.ResolveAttachmentRequest{Token: req.token, Session: req.session}))
-	if err != nil {
-		return nil, peer.FromConnect(err)
+	target := req.target
+	if target == nil {
+		ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
+		defer cancel()
+		resp, err := e.control.ResolveAttachment(ctx, connect.NewRequest(&controlv1.ResolveAttachmentRequest{Token: req.token, Session: req.session}))
+		if err != nil {
+			return nil, peer.FromConnect(err)
+		}
+		target = resp.Msg
 	}
-	if _, err := peer.Route(resp.Msg.GetRoute()); err != nil {
+	if _, err := peer.Route(target.GetRoute()); err != nil {
 		return nil, space.Errorf(space.CodeInternal, "the control plane resolved session %s to an invalid route: %w", req.session, err)
 	}
-	if resp.Msg.GetSession() != req.session {
+	if target.GetSession() != req.session {
 		return nil, space.Errorf(space.CodeForbidden, "the attachment token opens another session")
 	}
-	return resp.Msg, nil
+	return target, nil
 }
 
 // dial starts a stream. Its errors show when it's received.

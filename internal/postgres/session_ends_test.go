@@ -11,6 +11,35 @@ import (
 	"github.com/space-platform/space/internal/pgtest"
 )
 
+// TestASessionIsFixedWithItsCreation, if the execution is the current one of a sandbox that is to run.
+func TestASessionIsFixedWithItsCreation(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	create := func(execution string) (fixed bool) {
+		t.Helper()
+		n := s.newSession()
+		n.Execution = execution
+		c, err := s.store.CreateSession(t.Context(), n)
+		if err != nil || !c.Fresh {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		got, err := s.store.Session(t.Context(), s.project, n.Sandbox, n.ID)
+		if err != nil || (got.Execution != "") != c.Fixed || got.StartedAt.IsZero() == c.Fixed || c.Fixed && got.Execution != execution {
+			t.Errorf("%+v, %v, told as %+v", got, err, c)
+		}
+		return c.Fixed
+	}
+	current := s.box.Route.Execution
+	if !create(current) || create("") || create(space.NewID(space.PrefixExecution)) {
+		t.Error("a session is fixed to the current execution, and to no other")
+	}
+	if _, err := s.pool.Exec(t.Context(), "UPDATE sandboxes SET desired = 'stopped' WHERE id = $1", s.box.Route.Sandbox); err != nil {
+		t.Fatal(err)
+	}
+	if create(current) {
+		t.Error("a session was fixed to an execution that is to end")
+	}
+}
+
 // TestSessionEnds has a node tell how sessions ended: once is what counts, another node's word is none, and what wasn't told when the machine was lost is lost.
 func TestSessionEnds(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))

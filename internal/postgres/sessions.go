@@ -27,7 +27,7 @@ func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (out rec
 		row, err = q.CreateSession(ctx, db.CreateSessionParams{
 			Project: n.Project, Key: n.Request.Key, RequestHash: n.Request.Hash[:], Kept: record.IdempotencyKept, Most: maxSessions,
 			ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, RunAs: n.Spec.User, SecretSealed: sealed, OpenStdin: n.Spec.OpenStdin,
-			TtyRows: int32(n.Spec.TTY.Rows), TtyCols: int32(n.Spec.TTY.Cols), TimeoutSeconds: int32(n.Spec.Timeout / time.Second),
+			TtyRows: int32(n.Spec.TTY.Rows), TtyCols: int32(n.Spec.TTY.Cols), TimeoutSeconds: int32(n.Spec.Timeout / time.Second), Execution: n.Execution,
 			TokenHash: n.Token[:], Life: n.TokenLife, IssuedBy: orNull(n.IssuedBy),
 		})
 		return err
@@ -36,7 +36,7 @@ func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (out rec
 	case err != nil:
 		return out, err
 	case row.CreatedAt != nil && row.ExpiresAt != nil:
-		return record.CreatedSession{ID: n.ID, Fresh: true, CreatedAt: *row.CreatedAt, ExpiresAt: *row.ExpiresAt}, nil
+		return record.CreatedSession{ID: n.ID, Fresh: true, Fixed: row.Fixed != nil && *row.Fixed, CreatedAt: *row.CreatedAt, ExpiresAt: *row.ExpiresAt}, nil
 	case row.Had >= maxSessions:
 		return out, space.Errorf(space.CodeQuotaExceeded, "the sandbox has had %d sessions, which is the limit: create another sandbox", row.Had)
 	}

@@ -2752,6 +2752,11 @@ type ClientInterface interface {
 	//
 	// Served to a key by the management API, and to a token of the sandbox by the edge.
 	//
+	// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+	// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+	// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+	// `Idempotency-Key`: it's attached to the same session.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
@@ -2760,6 +2765,11 @@ type ClientInterface interface {
 	// CreateSession Create a session; its first attach starts it
 	//
 	// Served to a key by the management API, and to a token of the sandbox by the edge.
+	//
+	// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+	// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+	// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+	// `Idempotency-Key`: it's attached to the same session.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3672,6 +3682,11 @@ func (c *Client) ListSessions(ctx context.Context, sandbox SandboxId, params *Li
 //
 // Served to a key by the management API, and to a token of the sandbox by the edge.
 //
+// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+// `Idempotency-Key`: it's attached to the same session.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
@@ -3690,6 +3705,11 @@ func (c *Client) CreateSessionWithBody(ctx context.Context, sandbox SandboxId, p
 // CreateSession Create a session; its first attach starts it
 //
 // Served to a key by the management API, and to a token of the sandbox by the edge.
+//
+// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+// `Idempotency-Key`: it's attached to the same session.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7961,6 +7981,11 @@ type ClientWithResponsesInterface interface {
 	//
 	// Served to a key by the management API, and to a token of the sandbox by the edge.
 	//
+	// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+	// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+	// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+	// `Idempotency-Key`: it's attached to the same session.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
@@ -7969,6 +7994,11 @@ type ClientWithResponsesInterface interface {
 	// CreateSessionWithResponse Create a session; its first attach starts it
 	//
 	// Served to a key by the management API, and to a token of the sandbox by the edge.
+	//
+	// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+	// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+	// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+	// `Idempotency-Key`: it's attached to the same session.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11822,6 +11852,11 @@ func (c *ClientWithResponses) ListSessionsWithResponse(ctx context.Context, sand
 //
 // Served to a key by the management API, and to a token of the sandbox by the edge.
 //
+// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+// `Idempotency-Key`: it's attached to the same session.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/sessions (the `CreateSession` operationId).
@@ -11836,6 +11871,11 @@ func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Cont
 // CreateSessionWithResponse Create a session; its first attach starts it
 //
 // Served to a key by the management API, and to a token of the sandbox by the edge.
+//
+// The edge attaches a client at once that names `text/event-stream` in `Accept`: the answer is the stream of attachSession after an event `created`,
+// whose data is what is answered otherwise, and which has no id. Whatever goes wrong after the creation is told by `ended`; an attach to the session
+// goes on, with the id of the last event that came, if one with an id has come. A request that broke off before `created` came is repeated with its
+// `Idempotency-Key`: it's attached to the same session.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13449,6 +13489,9 @@ func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, err
 			return nil, err
 		}
 		response.ApplicationproblemJSONDefault = &dest
+
+	case rsp.StatusCode == 201:
+		// Content-type (text/event-stream) unsupported
 
 	}
 
@@ -18601,6 +18644,49 @@ func (response CreateSession201JSONResponse) VisitCreateSessionResponse(w http.R
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type CreateSession201TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response CreateSession201TexteventStreamResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(201)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
 }
 
 type CreateSessiondefaultApplicationProblemPlusJSONResponse struct {

@@ -14,6 +14,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	space "github.com/space-platform/space"
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
@@ -318,6 +319,52 @@ func TestResolveWaitsForTheStart(t *testing.T) {
 	})
 	if err := <-resolved; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSessionsToAttachTo: with the creation of a session comes what its first attach would be answered with, if the sandbox runs.
+func TestSessionsToAttachTo(t *testing.T) {
+	r := newRig(t)
+	e := r.serveEdge(t, os.Geteuid())
+	box := r.sandbox(t)
+	token := r.token(t, box.Id).Secret
+	create := func(key string, attach bool) *controlv1.CreateSessionResponse {
+		t.Helper()
+		a, err := ask(t, e.data.CreateSession, &controlv1.CreateSessionRequest{
+			Sandbox: box.Id, Token: token, Body: []byte(`{"argv":["cat","-"],"env":{"A":"1"},"stdin":"aGk="}`), IdempotencyKey: key, Attach: attach,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	made := create("k", true)
+	resolved, err := ask(t, e.ResolveAttachment, &controlv1.ResolveAttachmentRequest{Token: token, Session: made.GetSession()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(resolved, made.GetTarget(), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if string(made.GetTarget().GetSpec().GetStdin()) != "hi" || made.GetTarget().GetRoute().GetExecution() != box.Execution.Id {
+		t.Errorf("%v", made.GetTarget())
+	}
+	s := decode[gen.Session](t, r.do(t, "GET", "/v1/sandboxes/"+box.Id+"/sessions/"+made.GetSession(), nil).want(t, 200))
+	if s.State != gen.SessionStateStarted || s.StartedAt == nil || strings.Contains(string(made.GetBody()), "aGk=") {
+		t.Errorf("it's %+v, and was told as %s", s, made.GetBody())
+	}
+	if again := create("k", true); again.GetSession() != made.GetSession() || again.GetTarget() != nil {
+		t.Errorf("again: %v", again)
+	}
+	later := create("", false)
+	s = decode[gen.Session](t, r.do(t, "GET", "/v1/sandboxes/"+box.Id+"/sessions/"+later.GetSession(), nil).want(t, 200))
+	if later.GetTarget() != nil || s.State != gen.SessionStateCreated {
+		t.Errorf("one that nobody attaches to at once: %v, %+v", later, s)
+	}
+	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/pause?wait=10s", nil).want(t, 200)
+	r.sql(t, "UPDATE sandboxes SET auto_wake = true WHERE id = $1", box.Id)
+	if asleep := create("", true); asleep.GetTarget() != nil || asleep.GetSession() == "" {
+		t.Errorf("in a sandbox that is being woken: %v", asleep)
 	}
 }
 

@@ -13,11 +13,11 @@ func (h handlers) CreateSession(ctx context.Context, r gen.CreateSessionRequestO
 	if err != nil {
 		return nil, err
 	}
-	s, a, err := h.Sessions.Create(ctx, caller(ctx), r.Sandbox, readSession(r.Body), request)
+	made, err := h.Sessions.Create(ctx, caller(ctx), r.Sandbox, readSession(r.Body), request)
 	if err != nil {
 		return nil, err
 	}
-	return gen.CreateSession201JSONResponse{Session: renderSession(s), Attachment: renderAttachment(a)}, nil
+	return gen.CreateSession201JSONResponse{Session: renderSession(made.Session), Attachment: renderAttachment(made.Attachment)}, nil
 }
 
 func readSession(b *gen.SessionCreate) sessions.Create {

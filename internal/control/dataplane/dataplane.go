@@ -16,6 +16,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/api/gen/control/v1/controlv1connect"
 	"github.com/space-platform/space/internal/control/access"
+	"github.com/space-platform/space/internal/control/nodesync"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/uploads"
 	"github.com/space-platform/space/internal/peer"
@@ -39,7 +40,14 @@ type Sessions interface {
 
 // SessionCreator creates sessions for holders of sandbox tokens: bodies are the API's.
 type SessionCreator interface {
-	CreateSession(ctx context.Context, sandbox, token, idempotencyKey string, body []byte) ([]byte, error)
+	CreateSession(ctx context.Context, sandbox, token, idempotencyKey string, body []byte, attach bool) (Session, error)
+}
+
+// Session is one that was created.
+type Session struct {
+	ID       string
+	Document []byte         // the API's SessionCreated
+	Target   *record.Target // to attach to; nil: it must be resolved
 }
 
 // Templates knows what a template sets for its sandboxes.
@@ -115,8 +123,12 @@ func fileURL(u *controlv1.SignedURL) access.FileURL {
 // CreateSession implements the creation of a session by the holder of a sandbox token.
 func (s *Service) CreateSession(ctx context.Context, r *connect.Request[controlv1.CreateSessionRequest]) (*connect.Response[controlv1.CreateSessionResponse], error) {
 	return answer(ctx, s, "create a session in sandbox "+space.Clip(r.Msg.Sandbox), func() (*controlv1.CreateSessionResponse, error) {
-		body, err := s.parts.Creator.CreateSession(ctx, r.Msg.Sandbox, r.Msg.Token, r.Msg.IdempotencyKey, r.Msg.Body)
-		return &controlv1.CreateSessionResponse{Body: body}, err
+		made, err := s.parts.Creator.CreateSession(ctx, r.Msg.Sandbox, r.Msg.Token, r.Msg.IdempotencyKey, r.Msg.Body, r.Msg.Attach)
+		out := &controlv1.CreateSessionResponse{Body: made.Document, Session: made.ID}
+		if made.Target != nil {
+			out.Target = nodesync.WriteTarget(*made.Target)
+		}
+		return out, err
 	})
 }
 

@@ -121,11 +121,16 @@ func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[cont
 	if err != nil {
 		return nil, refuse(ctx, "resolve an attachment of session "+space.Clip(r.Msg.Session), err)
 	}
+	return connect.NewResponse(WriteTarget(t)), nil
+}
+
+// WriteTarget is what an edge gets to attach to.
+func WriteTarget(t record.Target) *controlv1.ResolveAttachmentResponse {
 	out := &controlv1.ResolveAttachmentResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID}
 	if !t.Kept {
 		out.Spec = writeSpec(t.Session.Spec)
 	}
-	return connect.NewResponse(out), nil
+	return out
 }
 
 // refuse writes an error for the wire; one without a code has its chain in the operator's log only.

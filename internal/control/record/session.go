@@ -60,6 +60,7 @@ type NewSession struct {
 	Token     TokenHash
 	TokenLife time.Duration
 	IssuedBy  string // tok_…, if the holder of a sandbox token creates it; the token ends with that
+	Execution string // to which it's fixed if that is still the current one of its sandbox, which is to run; empty: the first attach fixes it
 	Request   Request
 }
 
@@ -67,6 +68,7 @@ type NewSession struct {
 type CreatedSession struct {
 	ID        string
 	Fresh     bool // false: an earlier request with the same Idempotency-Key has made it; nothing else is known of it
+	Fixed     bool // to the execution that was given
 	CreatedAt time.Time
 	ExpiresAt time.Time // of the attachment token
 }

@@ -1,5 +1,6 @@
 // Package sessions has what a project can do with sessions, and turns attachment tokens into routes for the edge. Creating a session
-// writes its spec; the first attach fixes it to the execution that its sandbox has then, and from then on it belongs to that one.
+// writes its spec; the first attach fixes it to the execution that its sandbox has then, and from then on it belongs to that one. A client that attaches
+// with the creation itself has that in one step.
 package sessions
 
 import (
@@ -73,20 +74,36 @@ type Attachment struct {
 	ExpiresAt time.Time
 }
 
+// Created is what a creation answers with.
+type Created struct {
+	Session    record.Session
+	Attachment Attachment
+	Target     *record.Target // what Resolve would say of it, if it was fixed to an execution with its creation
+}
+
 // Create writes a session and issues its first token. The same request with the same Idempotency-Key answers with the same ones.
-func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Create, r record.Request) (record.Session, Attachment, error) {
+func (s *Sessions) Create(ctx context.Context, by Caller, sandbox string, c Create, r record.Request) (Created, error) {
+	return s.create(ctx, by, sandbox, c, r, false)
+}
+
+// CreateToAttach does the same for who attaches at once: in a sandbox that runs the session is fixed to the execution in the same commit.
+func (s *Sessions) CreateToAttach(ctx context.Context, by Caller, sandbox string, c Create, r record.Request) (Created, error) {
+	return s.create(ctx, by, sandbox, c, r, true)
+}
+
+func (s *Sessions) create(ctx context.Context, by Caller, sandbox string, c Create, r record.Request, attach bool) (Created, error) {
 	spec, err := c.Spec()
 	if err != nil {
-		return record.Session{}, Attachment{}, err
+		return Created{}, err
 	}
 	id, box, err := s.look(ctx, by.Project, sandbox, r)
 	if err != nil {
-		return record.Session{}, Attachment{}, err
+		return Created{}, err
 	}
 	if id != "" {
 		return s.again(ctx, by, sandbox, id)
 	}
-	return s.add(ctx, by, box, spec, r)
+	return s.add(ctx, by, box, spec, r, attach)
 }
 
 // look reads the sandbox, and which session an earlier request with the same Idempotency-Key has made: at the same time, since a command is waited for.
@@ -101,36 +118,50 @@ func (s *Sessions) look(ctx context.Context, project, sandbox string, r record.R
 }
 
 // again answers for a session that was made before.
-func (s *Sessions) again(ctx context.Context, by Caller, sandbox, id string) (record.Session, Attachment, error) {
+func (s *Sessions) again(ctx context.Context, by Caller, sandbox, id string) (Created, error) {
 	session, err := s.store.Session(ctx, by.Project, sandbox, id)
 	if err != nil {
-		return record.Session{}, Attachment{}, err
+		return Created{}, err
 	}
 	a, err := s.attachment(ctx, by, id, firstToken(by.Key, id))
-	return session, a, err
+	return Created{Session: session, Attachment: a}, err
 }
 
-func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request) (record.Session, Attachment, error) {
+func (s *Sessions) add(ctx context.Context, by Caller, box record.Sandbox, spec record.Spec, r record.Request, attach bool) (Created, error) {
 	if err := s.ready(ctx, box); err != nil {
-		return record.Session{}, Attachment{}, err
+		return Created{}, err
 	}
 	spec, err := s.within(ctx, box, spec)
 	if err != nil {
-		return record.Session{}, Attachment{}, err
+		return Created{}, err
 	}
 	id := space.NewID(space.PrefixSession)
 	secret := firstToken(by.Key, id)
-	c, err := s.store.CreateSession(ctx, record.NewSession{
+	n := record.NewSession{
 		ID: id, Project: by.Project, Sandbox: box.ID, Spec: spec, Token: token.Hash(secret), TokenLife: tokenLife, IssuedBy: by.Token, Request: r,
-	})
+	}
+	if attach && sandboxes.State(box) == space.StateRunning {
+		n.Execution = box.Execution.Route.Execution
+	}
+	c, err := s.store.CreateSession(ctx, n)
 	switch {
 	case err != nil:
-		return record.Session{}, Attachment{}, err
+		return Created{}, err
 	case !c.Fresh:
 		return s.again(ctx, by, box.ID, c.ID)
 	}
-	spec.Env, spec.Stdin = nil, nil // as it's read
-	return record.Session{ID: id, Sandbox: box.ID, Spec: spec, CreatedAt: c.CreatedAt}, Attachment{Token: secret, URL: s.url(id), ExpiresAt: c.ExpiresAt}, nil
+	out := Created{
+		Session:    record.Session{ID: id, Sandbox: box.ID, Spec: spec, CreatedAt: c.CreatedAt},
+		Attachment: Attachment{Token: secret, URL: s.url(id), ExpiresAt: c.ExpiresAt},
+	}
+	if c.Fixed {
+		out.Session.Execution, out.Session.StartedAt = n.Execution, c.CreatedAt
+		out.Target = &record.Target{
+			Session: out.Session, Sandbox: box.ID, Project: box.Project, AutoWake: box.Lifecycle.AutoWake, Desired: record.DesiredRunning, Execution: box.Execution,
+		}
+	}
+	out.Session.Spec.Env, out.Session.Spec.Stdin = nil, nil // as it's read
+	return out, nil
 }
 
 // within adds to a spec what its template and its sandbox set: the session's own is above the sandbox's, and that above the template's.

@@ -144,18 +144,22 @@ claimed AS (
     WHERE idempotency_keys.created_at < now() - $7::interval
     RETURNING key
 ),
+fixed AS (
+    SELECT s.execution, now() AS at FROM sandboxes s WHERE s.id = $1 AND s.execution = $8::text AND s.desired = 'running'
+),
 created AS (
-    INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
-    SELECT $5, $1, $8::text[], $9, $10, $11::bytea, $12::boolean, $13::integer, $14::integer, $15::integer
-    FROM had WHERE had.n < $6::bigint AND ($3::text = '' OR EXISTS (SELECT 1 FROM claimed))
-    RETURNING id, created_at
+    INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds, execution, started_at)
+    SELECT $5, $1, $9::text[], $10, $11, $12::bytea, $13::boolean, $14::integer, $15::integer, $16::integer,
+        fixed.execution, fixed.at
+    FROM had LEFT JOIN fixed ON true WHERE had.n < $6::bigint AND ($3::text = '' OR EXISTS (SELECT 1 FROM claimed))
+    RETURNING id, created_at, (execution IS NOT NULL)::boolean AS fixed
 ),
 issued AS (
     INSERT INTO attachments (token_hash, session, expires_at, issued_by)
-    SELECT $16::bytea, created.id, now() + $17::interval, $18::text FROM created
+    SELECT $17::bytea, created.id, now() + $18::interval, $19::text FROM created
     RETURNING expires_at
 )
-SELECT had.n AS had, created.created_at, issued.expires_at FROM had LEFT JOIN created ON true LEFT JOIN issued ON true
+SELECT had.n AS had, created.created_at, created.fixed, issued.expires_at FROM had LEFT JOIN created ON true LEFT JOIN issued ON true
 `
 
 type CreateSessionParams struct {
@@ -166,6 +170,7 @@ type CreateSessionParams struct {
 	ID             string
 	Most           int64
 	Kept           time.Duration
+	Execution      string
 	Argv           []string
 	Cwd            string
 	RunAs          string
@@ -182,11 +187,13 @@ type CreateSessionParams struct {
 type CreateSessionRow struct {
 	Had       int64
 	CreatedAt *time.Time
+	Fixed     *bool
 	ExpiresAt *time.Time
 }
 
 // A session with its first attachment token, unless the sandbox has had as many as it may, or another request holds the Idempotency-Key (”: there is
-// none), whose transaction has ended by the time this returns. One statement, since a command is waited for.
+// none), whose transaction has ended by the time this returns. One statement, since a command is waited for. As FixSession it's fixed to an execution (”:
+// to none) which is still the sandbox's current one.
 func (q *Queries) CreateSession(ctx context.Context, arg CreateSessionParams) (CreateSessionRow, error) {
 	row := q.db.QueryRow(ctx, createSession,
 		arg.Sandbox,
@@ -196,6 +203,7 @@ func (q *Queries) CreateSession(ctx context.Context, arg CreateSessionParams) (C
 		arg.ID,
 		arg.Most,
 		arg.Kept,
+		arg.Execution,
 		arg.Argv,
 		arg.Cwd,
 		arg.RunAs,
@@ -209,7 +217,12 @@ func (q *Queries) CreateSession(ctx context.Context, arg CreateSessionParams) (C
 		arg.IssuedBy,
 	)
 	var i CreateSessionRow
-	err := row.Scan(&i.Had, &i.CreatedAt, &i.ExpiresAt)
+	err := row.Scan(
+		&i.Had,
+		&i.CreatedAt,
+		&i.Fixed,
+		&i.ExpiresAt,
+	)
 	return i, err
 }
 

@@ -1,6 +1,7 @@
 -- name: CreateSession :one
 -- A session with its first attachment token, unless the sandbox has had as many as it may, or another request holds the Idempotency-Key ('': there is
--- none), whose transaction has ended by the time this returns. One statement, since a command is waited for.
+-- none), whose transaction has ended by the time this returns. One statement, since a command is waited for. As FixSession it's fixed to an execution ('':
+-- to none) which is still the sandbox's current one.
 WITH had AS (SELECT count(*) AS n FROM sessions x WHERE x.sandbox = @sandbox),
 claimed AS (
     INSERT INTO idempotency_keys (project, key, request_hash, resource)
@@ -10,18 +11,22 @@ claimed AS (
     WHERE idempotency_keys.created_at < now() - @kept::interval
     RETURNING key
 ),
+fixed AS (
+    SELECT s.execution, now() AS at FROM sandboxes s WHERE s.id = @sandbox AND s.execution = @execution::text AND s.desired = 'running'
+),
 created AS (
-    INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds)
-    SELECT @id, @sandbox, @argv::text[], @cwd, @run_as, @secret_sealed::bytea, @open_stdin::boolean, @tty_rows::integer, @tty_cols::integer, @timeout_seconds::integer
-    FROM had WHERE had.n < @most::bigint AND (@key::text = '' OR EXISTS (SELECT 1 FROM claimed))
-    RETURNING id, created_at
+    INSERT INTO sessions (id, sandbox, argv, cwd, run_as, secret_sealed, open_stdin, tty_rows, tty_cols, timeout_seconds, execution, started_at)
+    SELECT @id, @sandbox, @argv::text[], @cwd, @run_as, @secret_sealed::bytea, @open_stdin::boolean, @tty_rows::integer, @tty_cols::integer, @timeout_seconds::integer,
+        fixed.execution, fixed.at
+    FROM had LEFT JOIN fixed ON true WHERE had.n < @most::bigint AND (@key::text = '' OR EXISTS (SELECT 1 FROM claimed))
+    RETURNING id, created_at, (execution IS NOT NULL)::boolean AS fixed
 ),
 issued AS (
     INSERT INTO attachments (token_hash, session, expires_at, issued_by)
     SELECT @token_hash::bytea, created.id, now() + @life::interval, sqlc.narg('issued_by')::text FROM created
     RETURNING expires_at
 )
-SELECT had.n AS had, created.created_at, issued.expires_at FROM had LEFT JOIN created ON true LEFT JOIN issued ON true;
+SELECT had.n AS had, created.created_at, created.fixed, issued.expires_at FROM had LEFT JOIN created ON true LEFT JOIN issued ON true;
 
 -- name: InsertAttachment :exec
 -- One that is there was derived for the same request, which came twice at once.

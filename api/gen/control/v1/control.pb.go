@@ -2865,6 +2865,7 @@ type CreateSessionRequest struct {
 	Token          string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	Body           []byte                 `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	Attach         bool                   `protobuf:"varint,5,opt,name=attach,proto3" json:"attach,omitempty"` // the edge attaches to it at once: where the sandbox runs, the session is fixed to its execution
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2927,9 +2928,19 @@ func (x *CreateSessionRequest) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *CreateSessionRequest) GetAttach() bool {
+	if x != nil {
+		return x.Attach
+	}
+	return false
+}
+
 type CreateSessionResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"` // the API's SessionCreated as JSON
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Body    []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`       // the API's SessionCreated as JSON
+	Session string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // ses_…
+	// What ResolveAttachment would answer. Absent if it wasn't to be attached to, or can't be yet, or was made by an earlier request: then that is to be asked.
+	Target        *ResolveAttachmentResponse `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2967,6 +2978,20 @@ func (*CreateSessionResponse) Descriptor() ([]byte, []int) {
 func (x *CreateSessionResponse) GetBody() []byte {
 	if x != nil {
 		return x.Body
+	}
+	return nil
+}
+
+func (x *CreateSessionResponse) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *CreateSessionResponse) GetTarget() *ResolveAttachmentResponse {
+	if x != nil {
+		return x.Target
 	}
 	return nil
 }
@@ -3627,14 +3652,17 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\tsignature\x18\x05 \x01(\tR\tsignature\"h\n" +
 	"\x16ResolveSandboxResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12!\n" +
-	"\fdefault_user\x18\x02 \x01(\tR\vdefaultUser\"\x83\x01\n" +
+	"\fdefault_user\x18\x02 \x01(\tR\vdefaultUser\"\x9b\x01\n" +
 	"\x14CreateSessionRequest\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n" +
 	"\x04body\x18\x03 \x01(\fR\x04body\x12'\n" +
-	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\"+\n" +
+	"\x0fidempotency_key\x18\x04 \x01(\tR\x0eidempotencyKey\x12\x16\n" +
+	"\x06attach\x18\x05 \x01(\bR\x06attach\"\x8a\x01\n" +
 	"\x15CreateSessionResponse\x12\x12\n" +
-	"\x04body\x18\x01 \x01(\fR\x04body\"G\n" +
+	"\x04body\x18\x01 \x01(\fR\x04body\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12C\n" +
+	"\x06target\x18\x03 \x01(\v2+.space.control.v1.ResolveAttachmentResponseR\x06target\"G\n" +
 	"\x15ResolveSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\"_\n" +
@@ -3816,29 +3844,30 @@ var file_control_v1_control_proto_depIdxs = []int32{
 	55, // 64: space.control.v1.ResolveAttachmentResponse.spec:type_name -> space.session.v1.Spec
 	35, // 65: space.control.v1.ResolveSandboxRequest.signed:type_name -> space.control.v1.SignedURL
 	51, // 66: space.control.v1.ResolveSandboxResponse.route:type_name -> space.route.v1.Route
-	51, // 67: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
-	42, // 68: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
-	35, // 69: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
-	44, // 70: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
-	1,  // 71: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
-	32, // 72: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
-	34, // 73: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
-	37, // 74: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
-	39, // 75: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
-	45, // 76: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
-	41, // 77: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
-	13, // 78: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
-	33, // 79: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
-	36, // 80: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
-	38, // 81: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
-	40, // 82: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
-	46, // 83: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
-	43, // 84: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
-	78, // [78:85] is the sub-list for method output_type
-	71, // [71:78] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	33, // 67: space.control.v1.CreateSessionResponse.target:type_name -> space.control.v1.ResolveAttachmentResponse
+	51, // 68: space.control.v1.ResolveSessionResponse.route:type_name -> space.route.v1.Route
+	42, // 69: space.control.v1.FindEndedRequest.materials:type_name -> space.control.v1.Material
+	35, // 70: space.control.v1.Material.signed:type_name -> space.control.v1.SignedURL
+	44, // 71: space.control.v1.FindEndedResponse.ended:type_name -> space.control.v1.EndedMaterial
+	1,  // 72: space.control.v1.ControlService.Synchronize:input_type -> space.control.v1.SynchronizeRequest
+	32, // 73: space.control.v1.ControlService.ResolveAttachment:input_type -> space.control.v1.ResolveAttachmentRequest
+	34, // 74: space.control.v1.DataPlaneService.ResolveSandbox:input_type -> space.control.v1.ResolveSandboxRequest
+	37, // 75: space.control.v1.DataPlaneService.CreateSession:input_type -> space.control.v1.CreateSessionRequest
+	39, // 76: space.control.v1.DataPlaneService.ResolveSession:input_type -> space.control.v1.ResolveSessionRequest
+	45, // 77: space.control.v1.DataPlaneService.ResolveUpload:input_type -> space.control.v1.ResolveUploadRequest
+	41, // 78: space.control.v1.DataPlaneService.FindEnded:input_type -> space.control.v1.FindEndedRequest
+	13, // 79: space.control.v1.ControlService.Synchronize:output_type -> space.control.v1.SynchronizeResponse
+	33, // 80: space.control.v1.ControlService.ResolveAttachment:output_type -> space.control.v1.ResolveAttachmentResponse
+	36, // 81: space.control.v1.DataPlaneService.ResolveSandbox:output_type -> space.control.v1.ResolveSandboxResponse
+	38, // 82: space.control.v1.DataPlaneService.CreateSession:output_type -> space.control.v1.CreateSessionResponse
+	40, // 83: space.control.v1.DataPlaneService.ResolveSession:output_type -> space.control.v1.ResolveSessionResponse
+	46, // 84: space.control.v1.DataPlaneService.ResolveUpload:output_type -> space.control.v1.ResolveUploadResponse
+	43, // 85: space.control.v1.DataPlaneService.FindEnded:output_type -> space.control.v1.FindEndedResponse
+	79, // [79:86] is the sub-list for method output_type
+	72, // [72:79] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_control_v1_control_proto_init() }
