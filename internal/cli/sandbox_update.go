@@ -51,12 +51,17 @@ type lifeFlags struct {
 	metadata, env []string
 	lifetime      time.Duration
 	onExpiry      gen.LifetimeOnExpiry
+	lifecycleFlags
+}
 
+// lifecycleFlags are what a sandbox does by itself.
+type lifecycleFlags struct {
 	autoWake             bool
 	idle                 time.Duration
 	onIdle               gen.IdleAction
 	diskEvery, fullEvery time.Duration
 	budget               int
+	keep                 []string
 }
 
 // add adds the flags, with the actions that may be taken when a lifetime ends.
@@ -70,16 +75,22 @@ func (f *lifeFlags) add(c *cobra.Command, actions ...gen.LifetimeOnExpiry) {
 		usage += ". none removes a lifetime that it has"
 	}
 	choiceVar(c, &f.onExpiry, "on-expiry", usage, actions)
+	f.lifecycleFlags.add(c)
+}
+
+func (f *lifecycleFlags) add(c *cobra.Command) {
+	s := c.Flags()
 	s.BoolVar(&f.autoWake, "auto-wake", true, "wake it by itself when somebody needs it to run")
 	spanVar(s, &f.idle, "idle", "after how long without activity --on-idle happens; 6h if not given", time.Minute, 365*day)
 	choiceVar(c, &f.onIdle, "on-idle", "what happens when nothing was done with it for --idle; suspend if not given", []gen.IdleAction{"suspend", "delete", "none"})
 	spanVar(s, &f.fullEvery, "snapshot-every", "time between snapshots that it takes of itself; none if not given", time.Minute, 7*day)
 	spanVar(s, &f.diskEvery, "disk-snapshot-every", "time between snapshots of its disk alone; none if not given", time.Minute, 7*day)
 	numberVar(s, &f.budget, "snapshot-budget-mb", "", "what those may take together, in MiB; unlimited if not given", 1, 1<<24)
+	s.StringArrayVar(&f.keep, "snapshot-keep", nil, "EVERY:FOR, which of those are kept: one for each 1h of the last 24h with 1h:24h, all of the last hour with 0:1h; may be repeated")
 }
 
 // lifecycle is nil if nothing is said of it.
-func (f *lifeFlags) lifecycle(c *cobra.Command) (*gen.Lifecycle, error) {
+func (f *lifecycleFlags) lifecycle(c *cobra.Command) (*gen.Lifecycle, error) {
 	var out gen.Lifecycle
 	given := c.Flags().Changed
 	if given("auto-wake") {
@@ -101,10 +112,35 @@ func (f *lifeFlags) lifecycle(c *cobra.Command) (*gen.Lifecycle, error) {
 		budget := int64(f.budget)
 		out.Rolling.BudgetMb = &budget
 	}
+	if given("snapshot-keep") {
+		if out.Rolling == nil {
+			return nil, wrongly("add --snapshot-every, for example --snapshot-every 10m", "--snapshot-keep is of snapshots that it takes of itself, and it takes none")
+		}
+		keep, err := tiers(f.keep)
+		if err != nil {
+			return nil, err
+		}
+		out.Rolling.Keep = &keep
+	}
 	if out == (gen.Lifecycle{}) {
 		return nil, nil
 	}
 	return &out, nil
+}
+
+// tiers reads EVERY:FOR.
+func tiers(list []string) ([]gen.Tier, error) {
+	var out []gen.Tier
+	for _, t := range list {
+		every, whole, ok := strings.Cut(t, ":")
+		e, err := time.ParseDuration(every)
+		w, werr := time.ParseDuration(whole)
+		if !ok || err != nil || werr != nil {
+			return nil, wrongly("write EVERY:FOR, for example 1h:24h", "--snapshot-keep %q isn't two times", t)
+		}
+		out = append(out, gen.Tier{EverySeconds: int(e / time.Second), ForSeconds: int(w / time.Second)})
+	}
+	return out, nil
 }
 
 // wholeSeconds is a time that may not be given.

@@ -22,7 +22,8 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		Use: "create NAME", Short: "Build a template from an image, an archive, a Debian or another template, and wait", Args: cobra.ExactArgs(1),
 		Long: "Builds a template. Its source is one of the flags. The steps are --run, --copy, --env, --workdir and --user in the order in which they stand,\n" +
 			"and mean what they mean in a Dockerfile; commands run in a machine of their own, without a network. With --file everything is read from\n" +
-			"a JSON document as the API takes it, and flags come on top, steps after those of the file.",
+			"a JSON document as the API takes it, and flags come on top, steps after those of the file. What --auto-wake, --idle, --on-idle and --snapshot-… say is\n" +
+			"what its sandboxes do by themselves that say nothing else; given again with the same content, it's changed without a build.",
 		Example: "  space template create alpine --image registry.example/alpine:3\n" +
 			"  space template create mine --from base --user root --run 'echo hello > /etc/motd' --user user --env COLOUR=blue\n" +
 			"  space template create web --from base --user root --workdir /srv --copy site:www --run 'chmod -R a+rX www'\n" +
@@ -40,6 +41,11 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		in, err := f.definition(cmd.Context(), cl, args[0], cmd.InOrStdin(), cmd.ErrOrStderr())
 		if err != nil {
 			return err
+		}
+		if life, err := f.lifecycle(cmd); err != nil {
+			return err
+		} else if life != nil {
+			in.Lifecycle = life
 		}
 		op, err := cl.BeginCreateTemplate(cmd.Context(), in)
 		if err != nil {
@@ -60,6 +66,7 @@ type templateFlags struct {
 	quiet                                      bool
 	vcpus, memory, disk                        int
 	noCache                                    bool
+	lifecycleFlags
 }
 
 func (f *templateFlags) add(c *cobra.Command) {
@@ -85,6 +92,7 @@ func (f *templateFlags) add(c *cobra.Command) {
 	numberVar(s, &f.memory, "memory-mb", "", "memory of its sandboxes, in MiB", minMemoryMiB, maxMemoryMiB)
 	numberVar(s, &f.disk, "disk-mb", "", "disk of its sandboxes, in MiB", minDiskMiB, maxDiskMiB)
 	s.BoolVar(&f.noCache, "no-cache", false, "build every layer anew")
+	f.lifecycleFlags.add(c)
 }
 
 // definition is the document that the flags make, with uploads made on the way.

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
@@ -47,6 +49,11 @@ func (s *Store) template(r db.TemplateRow) (record.Template, error) {
 	out := record.Template{
 		ID: r.ID, Project: r.Project, Name: r.Name, Named: r.Named, Tags: r.Tags, Aliases: r.Aliases, Source: r.Source, Shared: r.Shared, Node: r.Node,
 		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), State: record.TemplateBuilding, CreatedAt: r.CreatedAt,
+	}
+	if len(r.Lifecycle) > 0 {
+		if err := json.Unmarshal(r.Lifecycle, &out.Lifecycle); err != nil {
+			return out, fmt.Errorf("read the lifecycle of template %s: %w", r.ID, err)
+		}
 	}
 	if r.State == nil {
 		return out, nil

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -117,6 +118,15 @@ func keepTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, t db
 	if err := shareTemplate(ctx, q, n, t.ID); err != nil {
 		return "", err
 	}
+	if n.Lifecycle != nil {
+		life, err := json.Marshal(n.Lifecycle)
+		if err == nil {
+			err = q.SetTemplateLifecycle(ctx, db.SetTemplateLifecycleParams{Lifecycle: life, ID: t.ID})
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	ready := t.State == string(record.TemplateReady)
 	if err := wantTags(ctx, q, n, t.ID, ready); err != nil {
 		return "", err
@@ -162,10 +172,16 @@ func insertTemplate(ctx context.Context, q *db.Queries, n record.NewTemplate, li
 	if err != nil {
 		return err
 	}
+	var life []byte // null: nothing is said
+	if n.Lifecycle != nil {
+		if life, err = json.Marshal(n.Lifecycle); err != nil {
+			return err
+		}
+	}
 	if err := q.InsertTemplate(ctx, db.InsertTemplateParams{
 		ID: n.ID, Project: n.Project, Name: n.Name, Node: n.Node,
 		Vcpus: int32(n.Shape.VCPUs), MemoryBytes: int64(n.Shape.MemoryBytes), DiskBytes: int64(n.Shape.DiskBytes),
-		BuildSealed: s.build, RegistryAuthSealed: s.auth, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags),
+		BuildSealed: s.build, RegistryAuthSealed: s.auth, ContentHash: content, Source: n.Source, Base: orNull(n.Build.Source.Template), WantedTags: noNull(n.Tags), Lifecycle: life,
 	}); err != nil {
 		return err
 	}

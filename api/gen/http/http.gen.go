@@ -840,8 +840,8 @@ type KeyPage struct {
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
 
-// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
-// takes no snapshots of itself. At an update it stays as it is.
+// Lifecycle What the sandbox does by itself. What isn't said at its creation is what its template says, and else the default: it's woken when it's needed, is suspended after six
+// hours without activity, and takes no snapshots of itself. At an update it stays as it is.
 type Lifecycle struct {
 	// AutoWake A call that needs the sandbox to run wakes it, if it's paused or suspended. Default true.
 	AutoWake *bool `json:"auto_wake,omitempty"`
@@ -1255,8 +1255,8 @@ type Sandbox struct {
 	// Id `sbx_…`.
 	Id string `json:"id"`
 
-	// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
-	// takes no snapshots of itself. At an update it stays as it is.
+	// Lifecycle What the sandbox does by itself. What isn't said at its creation is what its template says, and else the default: it's woken when it's needed, is suspended after six
+	// hours without activity, and takes no snapshots of itself. At an update it stays as it is.
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
@@ -1294,8 +1294,8 @@ type SandboxCreate struct {
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
 
-	// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
-	// takes no snapshots of itself. At an update it stays as it is.
+	// Lifecycle What the sandbox does by itself. What isn't said at its creation is what its template says, and else the default: it's woken when it's needed, is suspended after six
+	// hours without activity, and takes no snapshots of itself. At an update it stays as it is.
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
@@ -1390,8 +1390,8 @@ type SandboxUpdate struct {
 	// Env At most 256 entries, together at most 128 KiB; names match `[A-Za-z_][A-Za-z0-9_]*`.
 	Env *Environment `json:"env,omitempty"`
 
-	// Lifecycle What the sandbox does by itself. What isn't said is the default at its creation: it's woken when it's needed, is suspended after six hours without activity, and
-	// takes no snapshots of itself. At an update it stays as it is.
+	// Lifecycle What the sandbox does by itself. What isn't said at its creation is what its template says, and else the default: it's woken when it's needed, is suspended after six
+	// hours without activity, and takes no snapshots of itself. At an update it stays as it is.
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
@@ -1640,6 +1640,9 @@ type Template struct {
 	// Id `tpl_…`.
 	Id string `json:"id"`
 
+	// Lifecycle What sandboxes of it do by themselves that say nothing else; absent if it says nothing.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
+
 	// MemoryMb MiB.
 	MemoryMb int `json:"memory_mb"`
 
@@ -1696,6 +1699,9 @@ type TemplateCreate struct {
 
 	// Image An OCI image reference, for example registry.example/app:1.
 	Image *string `json:"image,omitempty"`
+
+	// Lifecycle What sandboxes of it do by themselves that say nothing else. If there's a version of the same content already, that one's is replaced; if absent, it stays.
+	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// MemoryMb MiB. That of the recipe or the template if absent, else 512.
 	MemoryMb *int `json:"memory_mb,omitempty"`

@@ -4,23 +4,23 @@ import (
 	"time"
 
 	gen "github.com/space-platform/space/api/gen/http"
+	"github.com/space-platform/space/internal/control/lifecycle"
 	"github.com/space-platform/space/internal/control/record"
-	"github.com/space-platform/space/internal/control/sandboxes"
 )
 
-func readLifecycle(l *gen.Lifecycle) *sandboxes.Lifecycle {
+func readLifecycle(l *gen.Lifecycle) *lifecycle.Config {
 	if l == nil {
 		return nil
 	}
-	out := &sandboxes.Lifecycle{AutoWake: l.AutoWake}
+	out := &lifecycle.Config{AutoWake: l.AutoWake}
 	if i := l.Idle; i != nil {
-		out.Idle = &sandboxes.Idle{Action: string(i.Action), AfterSeconds: i.AfterSeconds}
+		out.Idle = &lifecycle.Idle{Action: string(i.Action), AfterSeconds: i.AfterSeconds}
 	}
 	if r := l.Rolling; r != nil {
-		out.Rolling = &sandboxes.Rolling{DiskEverySeconds: r.DiskEverySeconds, FullEverySeconds: r.FullEverySeconds, BudgetMiB: r.BudgetMb}
+		out.Rolling = &lifecycle.Rolling{DiskEverySeconds: r.DiskEverySeconds, FullEverySeconds: r.FullEverySeconds, BudgetMiB: r.BudgetMb}
 		if r.Keep != nil {
 			for _, t := range *r.Keep {
-				out.Rolling.Keep = append(out.Rolling.Keep, sandboxes.Tier(t))
+				out.Rolling.Keep = append(out.Rolling.Keep, lifecycle.Tier(t))
 			}
 		}
 	}

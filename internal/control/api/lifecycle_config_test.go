@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -162,4 +163,48 @@ func TestALifetimeThatEndsInASnapshot(t *testing.T) {
 			t.Errorf("%v", types)
 		}
 	}
+}
+
+// text is a document of the API.
+func text(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestATemplateSaysWhatItsSandboxesDo builds a template with a lifecycle, replaces that without a build, and makes sandboxes of it.
+func TestATemplateSaysWhatItsSandboxesDo(t *testing.T) {
+	r := newRig(t)
+	r.template(t)
+	of := r.build(t, `{"name":"own","template":"mini","lifecycle":{"idle":{"action":"none"},"rolling":{"full_every_seconds":600}}}`)
+	if l := of.Lifecycle; l == nil || !*l.AutoWake || l.Idle.Action != "none" || *l.Rolling.FullEverySeconds != 600 {
+		t.Fatalf("the template has %+v", l)
+	}
+	create := func(rest string) gen.Lifecycle {
+		t.Helper()
+		o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{`+rest+`}`).want(t, 201))
+		return *o.Sandbox.Lifecycle
+	}
+	if diff := cmp.Diff(text(t, of.Lifecycle), text(t, create(`"template":"own"`))); diff != "" {
+		t.Errorf("a sandbox that says nothing: %s", diff)
+	}
+	if l := create(`"template":"own","lifecycle":{"auto_wake":false,"rolling":{}}`); *l.AutoWake || l.Rolling != nil || l.Idle.Action != "none" {
+		t.Errorf("a sandbox that says something: %+v", l)
+	}
+	again := r.build(t, `{"name":"own","template":"mini","lifecycle":{"rolling":{"disk_every_seconds":60}}}`)
+	if again.Id != of.Id || again.Lifecycle.Idle.Action != "suspend" || again.Lifecycle.Rolling.FullEverySeconds != nil || *again.Lifecycle.Rolling.DiskEverySeconds != 60 {
+		t.Errorf("replaced: %s instead of %s, %+v", again.Id, of.Id, again.Lifecycle)
+	}
+	if same := r.build(t, `{"name":"own","template":"mini"}`); same.Id != of.Id || text(t, again.Lifecycle) != text(t, same.Lifecycle) {
+		t.Errorf("nothing said: %+v", same.Lifecycle)
+	}
+	box := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"own","lifecycle":{"rolling":{}}}`).want(t, 201)).Sandbox
+	snapshot := operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/snapshots?wait=30s", `{"kind":"disk"}`), 201, "succeeded").Snapshot.Id
+	if diff := cmp.Diff(text(t, again.Lifecycle), text(t, create(`"snapshot":"`+snapshot+`"`))); diff != "" {
+		t.Errorf("of a snapshot: %s", diff)
+	}
+	r.do(t, "POST", "/v1/templates", `{"name":"bad","template":"mini","lifecycle":{"idle":{"action":"suspend","after_seconds":1}}}`).code(t, space.CodeInvalid)
 }

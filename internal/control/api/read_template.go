@@ -16,6 +16,7 @@ func readTemplate(b *gen.TemplateCreate) templates.Create {
 	if a := b.RegistryAuth; a != nil {
 		out.RegistryAuth = &record.RegistryAuth{Username: given(a.Username), Password: given(a.Password), Token: given(a.Token)}
 	}
+	out.Lifecycle = readLifecycle(b.Lifecycle)
 	if b.Recipe != nil {
 		recipe := string(*b.Recipe)
 		out.Recipe = &recipe

@@ -47,6 +47,9 @@ func renderTemplate(t record.Template) gen.Template {
 		Vcpus: int(t.Shape.VCPUs), MemoryMb: t.Shape.MemoryMiB(), DiskMb: t.Shape.DiskMiB(), User: notEmpty(t.Defaults.User), Workdir: notEmpty(t.Defaults.Workdir),
 		Digest: notEmpty(t.Digest), Progress: notEmpty(t.Progress), Error: problemOf(t.Error, t.Asked), CreatedAt: t.CreatedAt.UTC(),
 	}
+	if t.Lifecycle != nil {
+		out.Lifecycle = renderLifecycle(*t.Lifecycle)
+	}
 	if len(t.Defaults.Env) > 0 {
 		out.Env = &t.Defaults.Env
 	}

@@ -2,11 +2,11 @@ package record
 
 import "time"
 
-// Lifecycle is what a sandbox does by itself.
+// Lifecycle is what a sandbox does by itself. A template's is kept as JSON.
 type Lifecycle struct {
-	AutoWake bool     // a call that needs it to run wakes it
-	Idle     *Idle    // nil: idleness has no end
-	Rolling  *Rolling // nil: it takes no snapshots of itself
+	AutoWake bool     `json:"auto_wake"`         // a call that needs it to run wakes it
+	Idle     *Idle    `json:"idle,omitempty"`    // nil: idleness has no end
+	Rolling  *Rolling `json:"rolling,omitempty"` // nil: it takes no snapshots of itself
 }
 
 // IdleAction is what happens to a sandbox with which nothing was done for long.
@@ -20,8 +20,8 @@ const (
 
 // Idle is how idleness ends.
 type Idle struct {
-	After  time.Duration
-	Action IdleAction
+	After  time.Duration `json:"after"`
+	Action IdleAction    `json:"action"`
 }
 
 // Rolling is how a sandbox takes snapshots of itself while it runs. It's kept as JSON.

@@ -29,9 +29,10 @@ type Template struct {
 	Node       string
 	Shape      Shape // of the base snapshot once it is ready, until then the one asked for
 	State      TemplateState
-	Defaults   Defaults // for its sessions, once it is ready
-	Shared     bool     // all projects of its project's organisation can use it
-	Digest     string   // of the base snapshot's manifest
+	Defaults   Defaults   // for its sessions, once it is ready
+	Lifecycle  *Lifecycle // of its sandboxes that say nothing else; nil: the platform's
+	Shared     bool       // all projects of its project's organisation can use it
+	Digest     string     // of the base snapshot's manifest
 	Progress   string
 	FailedStep int          // of a failed build, from 1; 0 for the source, or AfterSteps
 	Error      *space.Error // of a failed build
@@ -71,6 +72,7 @@ type NewTemplate struct {
 	Node      string
 	Shape     Shape
 	Build     Build
+	Lifecycle *Lifecycle                                        // nil: what there is of a version that is kept, else the platform's
 	Auth      *RegistryAuth                                     // for the time of the build; nil: none
 	Content   func(uploads map[string]string) ([32]byte, error) // the hash of what decides about its content, given the uploads' digests
 	Source    string                                            // for people

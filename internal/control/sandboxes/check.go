@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/lifecycle"
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 )
@@ -33,7 +34,7 @@ type Create struct {
 	Metadata  map[string]string
 	Env       map[string]string // of its sessions, below their own
 	Lifetime  *Lifetime         // nil: until it's deleted
-	Lifecycle *Lifecycle        // nil: the defaults
+	Lifecycle *lifecycle.Config // nil: the template's
 }
 
 // shape is the size of the machine that is asked for, of a template.
@@ -79,7 +80,7 @@ func (c Create) Check() error {
 	if err := program.CheckEnv("env", c.Env); err != nil {
 		return err
 	}
-	if _, err := c.Lifecycle.at(); err != nil {
+	if _, err := c.Lifecycle.Change(); err != nil {
 		return err
 	}
 	_, err := c.Lifetime.at(time.Now())

@@ -95,7 +95,13 @@ func (s *Sandboxes) intent(ctx context.Context, project string, c Create, r reco
 		if err != nil {
 			return record.NewSandbox{}, err
 		}
-		out, err := intent(project, c, record.Template{ID: n.Template, Node: n.Route.Placement.Node, Shape: n.Shape}, r, time.Now())
+		t := record.Template{ID: n.Template, Node: n.Route.Placement.Node, Shape: n.Shape}
+		if was, err := s.templates.Get(ctx, project, n.Template); err == nil {
+			t.Lifecycle = was.Lifecycle
+		} else if space.CodeOf(err) != space.CodeNotFound { // it may have gone, and its snapshots stay
+			return record.NewSandbox{}, err
+		}
+		out, err := intent(project, c, t, r, time.Now())
 		out.Snapshot, out.Parent = n.ID, n.Route.Sandbox
 		return out, err
 	}
@@ -115,7 +121,7 @@ func intent(project string, c Create, t record.Template, r record.Request, now t
 	if err != nil {
 		return record.NewSandbox{}, err
 	}
-	lifecycle, err := c.Lifecycle.at()
+	lifecycle, err := c.Lifecycle.Over(t.Lifecycle)
 	return record.NewSandbox{
 		Lifecycle: lifecycle,
 		Route: space.Route{

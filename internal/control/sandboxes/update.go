@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/space-platform/space/internal/control/lifecycle"
 	"github.com/space-platform/space/internal/control/program"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/wake"
@@ -16,7 +17,7 @@ type Update struct {
 	Lifetime *Lifetime
 	Forever  bool // the lifetime is removed
 
-	Lifecycle *Lifecycle
+	Lifecycle *lifecycle.Config
 }
 
 // Update changes a sandbox's metadata, environment or lifetime, in whatever state it is, and returns it. Conflict if it's deleted.
@@ -31,7 +32,7 @@ func (s *Sandboxes) Update(ctx context.Context, project, id string, u Update) (r
 	if err != nil {
 		return record.Sandbox{}, err
 	}
-	change, err := u.Lifecycle.over()
+	change, err := u.Lifecycle.Change()
 	if err != nil {
 		return record.Sandbox{}, err
 	}

@@ -38,12 +38,17 @@ var (
 
 // Check refuses a request that is wrong whatever the state of the platform; the error names the field and its limit.
 func (c Create) Check() error {
-	for _, check := range []func() error{c.checkSource, c.checkAuth, c.checkNames, c.checkSteps, c.checkProgram, c.checkShape} {
+	for _, check := range []func() error{c.checkSource, c.checkAuth, c.checkNames, c.checkSteps, c.checkProgram, c.checkShape, c.checkLifecycle} {
 		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c Create) checkLifecycle() error {
+	_, err := c.lifecycle()
+	return err
 }
 
 func (c Create) checkNames() error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/control/lifecycle"
 	"github.com/space-platform/space/internal/control/record"
 )
 
@@ -29,6 +30,7 @@ type Create struct {
 	MemoryMiB    *int
 	DiskMiB      *int
 	NoCache      bool
+	Lifecycle    *lifecycle.Config // of its sandboxes; nil: as it is
 }
 
 // Step is one layer above the source. Exactly one of its fields is given.
@@ -113,6 +115,15 @@ func (c Create) shape(base *record.Template) (record.Shape, error) {
 		return out, space.FieldErrorf("disk_mb", "is %d MiB: template %s, which this one is built on, has %d", out.DiskMiB(), base.Name, base.Shape.DiskMiB())
 	}
 	return out, nil
+}
+
+// lifecycle is what its sandboxes do by themselves that say nothing else; nil if nothing is said here either.
+func (c Create) lifecycle() (*record.Lifecycle, error) {
+	if c.Lifecycle == nil {
+		return nil, nil
+	}
+	out, err := c.Lifecycle.Over(nil)
+	return &out, err
 }
 
 // describe says in a few words what a template is built from.

@@ -99,11 +99,15 @@ func (t *Templates) intent(project string, c Create, base *record.Template, r re
 	if err != nil {
 		return record.NewTemplate{}, err
 	}
+	life, err := c.lifecycle()
+	if err != nil {
+		return record.NewTemplate{}, err
+	}
 	content := build
 	build.HadAuth = c.RegistryAuth != nil
 	return record.NewTemplate{
 		ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: project, Name: c.name(), Tags: c.Tags,
-		Node: t.node, Shape: shape, Build: build, Auth: c.RegistryAuth, Source: describe(build, base), Request: r,
+		Node: t.node, Shape: shape, Build: build, Lifecycle: life, Auth: c.RegistryAuth, Source: describe(build, base), Request: r,
 		Content: func(uploads map[string]string) ([32]byte, error) { return hashContent(content, shape, uploads) },
 	}, nil
 }

@@ -262,6 +262,7 @@ type Template struct {
 	BuildSealed        []byte
 	RegistryAuthSealed []byte
 	Shared             bool
+	Lifecycle          []byte
 }
 
 type TemplateAlias struct {

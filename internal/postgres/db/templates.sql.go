@@ -250,8 +250,8 @@ func (q *Queries) InsertAlias(ctx context.Context, arg InsertAliasParams) error 
 }
 
 const insertTemplate = `-- name: InsertTemplate :exec
-INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags, lifecycle)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 `
 
 type InsertTemplateParams struct {
@@ -268,6 +268,7 @@ type InsertTemplateParams struct {
 	Source             string
 	Base               *string
 	WantedTags         []string
+	Lifecycle          []byte
 }
 
 func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) error {
@@ -285,6 +286,7 @@ func (q *Queries) InsertTemplate(ctx context.Context, arg InsertTemplateParams) 
 		arg.Source,
 		arg.Base,
 		arg.WantedTags,
+		arg.Lifecycle,
 	)
 	return err
 }
@@ -402,6 +404,20 @@ func (q *Queries) SetTag(ctx context.Context, arg SetTagParams) error {
 	return err
 }
 
+const setTemplateLifecycle = `-- name: SetTemplateLifecycle :exec
+UPDATE templates SET lifecycle = $1 WHERE id = $2
+`
+
+type SetTemplateLifecycleParams struct {
+	Lifecycle []byte
+	ID        string
+}
+
+func (q *Queries) SetTemplateLifecycle(ctx context.Context, arg SetTemplateLifecycleParams) error {
+	_, err := q.db.Exec(ctx, setTemplateLifecycle, arg.Lifecycle, arg.ID)
+	return err
+}
+
 const shareTemplate = `-- name: ShareTemplate :exec
 UPDATE templates t SET shared = true FROM projects p
 WHERE t.id = $1 AND NOT t.shared AND p.id = t.project
@@ -476,7 +492,7 @@ func (q *Queries) TakeTags(ctx context.Context, template string) error {
 }
 
 const template = `-- name: Template :one
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at, t.lifecycle,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = $1 ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id AND t.project = $1 ORDER BY a.alias)::text[] AS aliases,
@@ -515,6 +531,7 @@ type TemplateRow struct {
 	Source            string
 	Shared            bool
 	CreatedAt         time.Time
+	Lifecycle         []byte
 	Tags              []string
 	Aliases           []string
 	Named             bool
@@ -554,6 +571,7 @@ func (q *Queries) Template(ctx context.Context, arg TemplateParams) (TemplateRow
 		&i.Source,
 		&i.Shared,
 		&i.CreatedAt,
+		&i.Lifecycle,
 		&i.Tags,
 		&i.Aliases,
 		&i.Named,
@@ -626,7 +644,7 @@ func (q *Queries) TemplateUsers(ctx context.Context, template string) (TemplateU
 }
 
 const templates = `-- name: Templates :many
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at, t.lifecycle,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = $1 ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id AND t.project = $1 ORDER BY a.alias)::text[] AS aliases,
@@ -659,6 +677,7 @@ type TemplatesRow struct {
 	Source            string
 	Shared            bool
 	CreatedAt         time.Time
+	Lifecycle         []byte
 	Tags              []string
 	Aliases           []string
 	Named             bool
@@ -704,6 +723,7 @@ func (q *Queries) Templates(ctx context.Context, arg TemplatesParams) ([]Templat
 			&i.Source,
 			&i.Shared,
 			&i.CreatedAt,
+			&i.Lifecycle,
 			&i.Tags,
 			&i.Aliases,
 			&i.Named,

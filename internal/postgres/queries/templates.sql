@@ -28,8 +28,8 @@ WHERE st.template = t.id AND st.state = 'failed' AND t.project = @project AND t.
 RETURNING t.id;
 
 -- name: InsertTemplate :exec
-INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags)
-VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build_sealed, @registry_auth_sealed, @content_hash, @source, @base, @wanted_tags);
+INSERT INTO templates (id, project, name, node, vcpus, memory_bytes, disk_bytes, build_sealed, registry_auth_sealed, content_hash, source, base, wanted_tags, lifecycle)
+VALUES (@id, @project, @name, @node, @vcpus, @memory_bytes, @disk_bytes, @build_sealed, @registry_auth_sealed, @content_hash, @source, @base, @wanted_tags, @lifecycle);
 
 -- name: ShareTemplate :exec
 -- If its project is its organisation's first one, which is the platform's own.
@@ -72,6 +72,9 @@ WHERE (SELECT o.created_at FROM templates o WHERE o.id = template_tags.template)
 
 -- name: WantTags :exec
 UPDATE templates SET wanted_tags = (SELECT array_agg(DISTINCT w) FROM unnest(wanted_tags || @tags::text[]) w) WHERE id = @id;
+
+-- name: SetTemplateLifecycle :exec
+UPDATE templates SET lifecycle = @lifecycle WHERE id = @id;
 
 -- name: SetTag :exec
 INSERT INTO template_tags (project, name, tag, template) SELECT t.project, t.name, @tag, t.id FROM templates t WHERE t.id = @template
@@ -134,7 +137,7 @@ UPDATE templates SET registry_auth_sealed = NULL WHERE id = @id AND registry_aut
 
 -- name: Template :one
 -- By id; else by name, else by name and tag. An alias stands for its name. A name that means nothing in the project means what is shared under it.
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at, t.lifecycle,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = @project ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id AND t.project = @project ORDER BY a.alias)::text[] AS aliases,
@@ -156,7 +159,7 @@ WHERE t.deleted_at IS NULL AND EXISTS (SELECT 1 FROM project_templates v WHERE v
 
 -- name: Templates :many
 -- Newest first, without those that are deleted or replaced; with what is shared.
-SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at,
+SELECT t.id, t.project, t.name, t.node, t.vcpus, t.memory_bytes, t.disk_bytes, t.source, t.shared, t.created_at, t.lifecycle,
     ARRAY(SELECT g.tag FROM template_tags g WHERE g.template = t.id AND t.project = @project ORDER BY g.tag)::text[] AS tags,
     ARRAY(SELECT a.alias FROM template_aliases a JOIN template_names n ON n.project = a.project AND n.name = a.name
         WHERE n.template = t.id AND t.project = @project ORDER BY a.alias)::text[] AS aliases,

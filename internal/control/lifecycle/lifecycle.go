@@ -1,4 +1,5 @@
-package sandboxes
+// Package lifecycle reads what a client says of what sandboxes do by themselves: of one, or of all that are made of a template.
+package lifecycle
 
 import (
 	"time"
@@ -22,8 +23,8 @@ const (
 	maxBudgetMiB = 1 << 24
 )
 
-// Lifecycle is what a client says of what a sandbox does by itself. What is nil is the platform's default at a creation, and stays at an update.
-type Lifecycle struct {
+// Config is what a client says. What is nil is the default at a creation, and stays at an update.
+type Config struct {
 	AutoWake *bool
 	Idle     *Idle
 	Rolling  *Rolling // of zero intervals: it takes no snapshots of itself
@@ -46,45 +47,49 @@ type Rolling struct {
 // Tier keeps one snapshot for each interval of the last time; all if the interval is 0.
 type Tier struct{ EverySeconds, ForSeconds int }
 
-// defaultLifecycle is that of a sandbox about which nothing is said.
-func defaultLifecycle() record.Lifecycle {
+// Default is that of a sandbox about which nothing is said, nor about its template.
+func Default() record.Lifecycle {
 	return record.Lifecycle{AutoWake: true, Idle: &record.Idle{After: DefaultIdle, Action: record.IdleSuspend}}
 }
 
-// over checks what is asked for, and returns how it changes what there is; nil if nothing is asked for. The error names the field and its limit.
-func (l *Lifecycle) over() (func(record.Lifecycle) record.Lifecycle, error) {
-	if l == nil {
+// Change checks what is asked for, and returns how it changes what there is; nil if nothing is asked for. The error names the field and its limit.
+func (c *Config) Change() (func(record.Lifecycle) record.Lifecycle, error) {
+	if c == nil {
 		return nil, nil
 	}
-	idle, err := l.Idle.record()
+	idle, err := c.Idle.record()
 	if err != nil {
 		return nil, err
 	}
-	rolling, err := l.Rolling.record()
+	rolling, err := c.Rolling.record()
 	if err != nil {
 		return nil, err
 	}
 	return func(now record.Lifecycle) record.Lifecycle {
-		if l.AutoWake != nil {
-			now.AutoWake = *l.AutoWake
+		if c.AutoWake != nil {
+			now.AutoWake = *c.AutoWake
 		}
-		if l.Idle != nil {
+		if c.Idle != nil {
 			now.Idle = idle
 		}
-		if l.Rolling != nil {
+		if c.Rolling != nil {
 			now.Rolling = rolling
 		}
 		return now
 	}, nil
 }
 
-// at is the lifecycle of a new sandbox.
-func (l *Lifecycle) at() (record.Lifecycle, error) {
-	change, err := l.over()
-	if err != nil || change == nil {
-		return defaultLifecycle(), err
+// Over is what is asked for above what a template says; nil: it says nothing.
+func (c *Config) Over(template *record.Lifecycle) (record.Lifecycle, error) {
+	base := Default()
+	if template != nil {
+		base = *template
 	}
-	return change(defaultLifecycle()), nil
+	change, err := c.Change()
+	if err != nil || change == nil {
+		return base, err
+	}
+	return change(base), nil
 }
 
 func (i *Idle) record() (*record.Idle, error) {
@@ -152,8 +157,8 @@ func interval(field string, seconds *int, least, most time.Duration, to *time.Du
 	if seconds == nil {
 		return nil
 	}
-	if err := within(field, seconds, int(least/time.Second), int(most/time.Second), " s"); err != nil {
-		return err
+	if least, most := int(least/time.Second), int(most/time.Second); *seconds < least || *seconds > most {
+		return space.FieldErrorf(field, "is %d s: it must be %d to %d s", *seconds, least, most)
 	}
 	*to = time.Duration(*seconds) * time.Second
 	return nil

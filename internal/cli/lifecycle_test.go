@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+
+	gen "github.com/space-platform/space/api/gen/http"
+)
+
+// documentOf is a document of the API.
+func documentOf(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestWhatASandboxDoesByItself reads the flags that say it.
+func TestWhatASandboxDoesByItself(t *testing.T) {
+	seconds := func(n int) *int { return &n }
+	budget, no := int64(500), false
+	for _, x := range []struct {
+		args  []string
+		want  *gen.Lifecycle
+		wrong bool
+	}{
+		{args: nil},
+		{args: []string{"--auto-wake=false"}, want: &gen.Lifecycle{AutoWake: &no}},
+		{args: []string{"--idle", "2h"}, want: &gen.Lifecycle{Idle: &gen.Idle{Action: "suspend", AfterSeconds: seconds(7200)}}},
+		{args: []string{"--on-idle", "none"}, want: &gen.Lifecycle{Idle: &gen.Idle{Action: "none"}}},
+		{
+			args: []string{"--snapshot-every", "10m", "--disk-snapshot-every", "1m", "--snapshot-budget-mb", "500", "--snapshot-keep", "0:1h", "--snapshot-keep", "1h:24h"},
+			want: &gen.Lifecycle{Rolling: &gen.Rolling{
+				FullEverySeconds: seconds(600), DiskEverySeconds: seconds(60), BudgetMb: &budget,
+				Keep: &[]gen.Tier{{EverySeconds: 0, ForSeconds: 3600}, {EverySeconds: 3600, ForSeconds: 86400}},
+			}},
+		},
+		{args: []string{"--snapshot-budget-mb", "500"}, wrong: true},
+		{args: []string{"--snapshot-keep", "1h:24h"}, wrong: true},
+		{args: []string{"--snapshot-every", "10m", "--snapshot-keep", "1h"}, wrong: true},
+		{args: []string{"--snapshot-every", "10m", "--snapshot-keep", "1h:day"}, wrong: true},
+	} {
+		c, f := &cobra.Command{}, &lifecycleFlags{}
+		f.add(c)
+		if err := c.ParseFlags(x.args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.lifecycle(c)
+		if diff := cmp.Diff(documentOf(t, x.want), documentOf(t, got)); (err != nil) != x.wrong || diff != "" {
+			t.Errorf("%v: %v, %s", x.args, err, diff)
+		}
+	}
+}
