@@ -116,7 +116,7 @@ func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c 
 			return err
 		}
 	}
-	if err := insertSandboxOperation(ctx, q, c.Operation, box.Project, c.Kind, box.ID, snapshot); err != nil || len(c.Children) == 0 {
+	if err := insertSandboxOperation(ctx, q, box.Project, box.ID, snapshot, c); err != nil || len(c.Children) == 0 {
 		return err
 	}
 	return s.insertChildren(ctx, q, c.Children)

@@ -89,12 +89,16 @@ func followSnapshots(
 		return nil, err
 	}
 	o := observation{q: q}
+	var free []string
 	for _, op := range running {
 		s, seen := news[op.Snapshot]
 		if !seen {
 			continue
 		}
 		kind := record.OperationKind(op.Kind)
+		if operations.LetsGo(kind, s) {
+			free = append(free, op.ID)
+		}
 		over, failure := operations.SnapshotOutcome(kind, s)
 		if !over {
 			continue
@@ -102,6 +106,11 @@ func followSnapshots(
 		o.end(op.ID, failure)
 		if kind == record.SuspendSandbox && failure != nil {
 			o.stay(op.Sandbox, boxes)
+		}
+	}
+	if len(free) > 0 {
+		if err := q.LetGo(ctx, free); err != nil {
+			return nil, err
 		}
 	}
 	return o.finish(ctx)

@@ -31,11 +31,12 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 	return out, err
 }
 
-// insertSandboxOperation writes that an operation of a sandbox runs, and which request asked for it.
-func insertSandboxOperation(ctx context.Context, q *db.Queries, id, project string, kind record.OperationKind, sandbox, snapshot string) error {
+// insertSandboxOperation writes that an operation of a sandbox runs, and which request asked for it. Unless it's made of a snapshot that is there, it holds the sandbox.
+func insertSandboxOperation(ctx context.Context, q *db.Queries, project, sandbox, snapshot string, c record.Change) error {
 	request, traceparent := causeColumns(ctx)
 	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
-		ID: id, Project: project, Kind: string(kind), Sandbox: sandbox, Request: request, Traceparent: traceparent, Snapshot: orNull(snapshot),
+		ID: c.Operation, Project: project, Kind: string(c.Kind), Sandbox: sandbox, Request: request, Traceparent: traceparent, Snapshot: orNull(snapshot),
+		Holds: c.Loads == "",
 	})
 }
 

@@ -130,6 +130,38 @@ func TestAFailedForkHarmsNothing(t *testing.T) {
 	}
 }
 
+// TestAForkLetsGoOfItsSource once its snapshot is ready: while its children are slow to come up, the source does all else, and even goes.
+func TestAForkLetsGoOfItsSource(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	r.node.change(func() {
+		r.node.start = func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionPending, nil }
+	})
+	o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", `{"count":2}`).want(t, 202))
+	r.node.without(t, func() bool { return len(r.node.executions) == 3 }) // the children are ordered, so the snapshot is ready
+	r.verb(t, box.Id, "pause")
+	r.verb(t, box.Id, "suspend")
+	more := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", `{"count":1}`).want(t, 202)) // of what it's suspended into
+	r.deleteSandbox(t, box.Id)
+	for _, f := range []gen.Operation{o, more} {
+		if now := operation(t, r.do(t, "GET", "/v1/operations/"+f.Id, nil), 200, "running"); len(*now.Children) == 0 {
+			t.Errorf("%+v", now)
+		}
+	}
+	r.node.without(t, func() bool { return len(r.node.executions) == 3 }) // two forks and no source
+	r.node.change(func() {
+		for route, x := range r.node.executions {
+			x.State = space.ExecutionRunning
+			r.node.executions[route] = x
+		}
+	})
+	for _, f := range []gen.Operation{o, more} {
+		for _, id := range *operation(t, r.do(t, "GET", "/v1/operations/"+f.Id+"?wait=30s", nil), 200, "succeeded").Children {
+			r.state(t, id, gen.SandboxStateRunning)
+		}
+	}
+}
+
 // TestADeletedChildEndsItsPart deletes what is being made while nothing of it comes up.
 func TestADeletedChildEndsItsPart(t *testing.T) {
 	r := newRig(t)

@@ -51,6 +51,11 @@ func SnapshotOutcome(kind record.OperationKind, seen record.SnapshotStatus) (end
 	}
 }
 
+// LetsGo says whether an operation needs its sandbox no longer, after what was seen of its snapshot: the children of a fork are loaded from that.
+func LetsGo(kind record.OperationKind, seen record.SnapshotStatus) bool {
+	return kind == record.ForkSandbox && seen.State != record.SnapshotMaking
+}
+
 // FallBack is what is desired of a sandbox with an execution in a state, when what was desired couldn't be done: what is.
 func FallBack(s space.ExecutionState) record.Desired {
 	switch s {

@@ -104,6 +104,7 @@ type Operation struct {
 	ErrorField   *string
 	Snapshot     *string
 	PartOf       *string
+	Holds        bool
 }
 
 type Org struct {

@@ -81,7 +81,7 @@ func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) ([
 
 const endSandboxOperation = `-- name: EndSandboxOperation :many
 UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
-WHERE sandbox = $4::text AND status = 'running' RETURNING id, part_of
+WHERE sandbox = $4::text AND status = 'running' AND holds RETURNING id, part_of
 `
 
 type EndSandboxOperationParams struct {
@@ -96,7 +96,7 @@ type EndSandboxOperationRow struct {
 	PartOf *string
 }
 
-// Ends the one that runs, if one does; one that has ended keeps its end.
+// Ends the one that runs and holds it, if one does; one that has ended keeps its end.
 func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperationParams) ([]EndSandboxOperationRow, error) {
 	rows, err := q.db.Query(ctx, endSandboxOperation,
 		arg.Status,
@@ -188,8 +188,8 @@ func (q *Queries) InsertEndedSandboxOperation(ctx context.Context, arg InsertEnd
 }
 
 const insertSandboxOperation = `-- name: InsertSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, snapshot)
-VALUES ($1, $2, $3, 'running', $4::text, $5, $6, $7)
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, snapshot, holds)
+VALUES ($1, $2, $3, 'running', $4::text, $5, $6, $7, $8)
 `
 
 type InsertSandboxOperationParams struct {
@@ -200,6 +200,7 @@ type InsertSandboxOperationParams struct {
 	Request     *string
 	Traceparent *string
 	Snapshot    *string
+	Holds       bool
 }
 
 func (q *Queries) InsertSandboxOperation(ctx context.Context, arg InsertSandboxOperationParams) error {
@@ -211,6 +212,7 @@ func (q *Queries) InsertSandboxOperation(ctx context.Context, arg InsertSandboxO
 		arg.Request,
 		arg.Traceparent,
 		arg.Snapshot,
+		arg.Holds,
 	)
 	return err
 }
@@ -236,6 +238,16 @@ func (q *Queries) InsertTemplateOperation(ctx context.Context, arg InsertTemplat
 		arg.Request,
 		arg.Traceparent,
 	)
+	return err
+}
+
+const letGo = `-- name: LetGo :exec
+UPDATE operations SET holds = false WHERE id = ANY($1::text[]) AND status = 'running'
+`
+
+// Has operations let go of their sandboxes, and go on.
+func (q *Queries) LetGo(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, letGo, ids)
 	return err
 }
 
@@ -315,7 +327,7 @@ func (q *Queries) Operation(ctx context.Context, arg OperationParams) (Operation
 }
 
 const runningOperations = `-- name: RunningOperations :many
-SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY($1::text[]) AND status = 'running'
+SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY($1::text[]) AND status = 'running' AND holds
 `
 
 type RunningOperationsRow struct {
@@ -324,7 +336,7 @@ type RunningOperationsRow struct {
 	Sandbox string
 }
 
-// At most one of each sandbox.
+// At most one of each sandbox: those that hold one.
 func (q *Queries) RunningOperations(ctx context.Context, sandboxes []string) ([]RunningOperationsRow, error) {
 	rows, err := q.db.Query(ctx, runningOperations, sandboxes)
 	if err != nil {
@@ -346,7 +358,7 @@ func (q *Queries) RunningOperations(ctx context.Context, sandboxes []string) ([]
 }
 
 const runningSandboxOperation = `-- name: RunningSandboxOperation :many
-SELECT id, kind FROM operations WHERE sandbox = $1::text AND status = 'running'
+SELECT id, kind FROM operations WHERE sandbox = $1::text AND status = 'running' AND holds
 `
 
 type RunningSandboxOperationRow struct {
@@ -354,7 +366,7 @@ type RunningSandboxOperationRow struct {
 	Kind string
 }
 
-// None or one.
+// None or one: those that hold it.
 func (q *Queries) RunningSandboxOperation(ctx context.Context, sandbox string) ([]RunningSandboxOperationRow, error) {
 	rows, err := q.db.Query(ctx, runningSandboxOperation, sandbox)
 	if err != nil {

@@ -1,6 +1,6 @@
 -- name: InsertSandboxOperation :exec
-INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, snapshot)
-VALUES (@id, @project, @kind, 'running', @sandbox::text, sqlc.narg('request'), sqlc.narg('traceparent'), sqlc.narg('snapshot'));
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, snapshot, holds)
+VALUES (@id, @project, @kind, 'running', @sandbox::text, sqlc.narg('request'), sqlc.narg('traceparent'), sqlc.narg('snapshot'), @holds);
 
 -- name: InsertTemplateOperation :exec
 INSERT INTO operations (id, project, kind, status, template, request, traceparent)
@@ -12,12 +12,16 @@ SELECT o.id, o.project, o.kind, o.status, o.sandbox, o.template, o.error_code, o
 FROM operations o WHERE o.project = @project AND o.id = @id;
 
 -- name: RunningSandboxOperation :many
--- None or one.
-SELECT id, kind FROM operations WHERE sandbox = @sandbox::text AND status = 'running';
+-- None or one: those that hold it.
+SELECT id, kind FROM operations WHERE sandbox = @sandbox::text AND status = 'running' AND holds;
+
+-- name: LetGo :exec
+-- Has operations let go of their sandboxes, and go on.
+UPDATE operations SET holds = false WHERE id = ANY(@ids::text[]) AND status = 'running';
 
 -- name: RunningOperations :many
--- At most one of each sandbox.
-SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running';
+-- At most one of each sandbox: those that hold one.
+SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running' AND holds;
 
 -- name: EndOperations :many
 -- Those that run; one that has ended keeps its end. An empty error is none: it succeeded.
@@ -52,9 +56,9 @@ VALUES (@id, @project, @kind, 'succeeded', @sandbox::text, now(), sqlc.narg('req
 SELECT id, status FROM operations WHERE template = @template::text ORDER BY created_at DESC, id DESC LIMIT 1;
 
 -- name: EndSandboxOperation :many
--- Ends the one that runs, if one does; one that has ended keeps its end.
+-- Ends the one that runs and holds it, if one does; one that has ended keeps its end.
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
-WHERE sandbox = @sandbox::text AND status = 'running' RETURNING id, part_of;
+WHERE sandbox = @sandbox::text AND status = 'running' AND holds RETURNING id, part_of;
 
 -- name: EndTemplateOperation :many
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, error_field = @error_field, ended_at = now()
