@@ -23,25 +23,27 @@ const (
 	attachErrorMax = 64 << 10         // of a refusal's body
 )
 
-// AttachOption changes with what an attach begins.
-type AttachOption func(*position)
+// AttachOption changes how an attach goes.
+type AttachOption func(*follower)
 
 // FromOffset leaves out the first bytes of a session's output, stdout and stderr together: an Event's Offset is where another attach goes on
 // after it. Beyond 0 the started event is left out, too. An offset beyond the end is refused.
 func FromOffset(offset int64) AttachOption {
-	return func(p *position) { p.at, p.started = offset, offset > 0 }
+	return func(f *follower) { f.log.at, f.log.started = offset, offset > 0 }
 }
 
-func begin(options []AttachOption) (p position) {
-	for _, o := range options {
-		o(&p)
-	}
-	return p
+// WhenSuspended has tell called each time that the events stop because the sandbox was suspended. They go on when it has been woken; Attach waits for that
+// and doesn't wake it.
+func WhenSuspended(tell func()) AttachOption {
+	return func(f *follower) { f.suspended = tell }
 }
 
 // Attach starts a session, or joins it, and returns its events from the beginning until it has ended: the last one is an exit or a lost.
 // A dropped connection is taken up again where it was, with no byte lost or repeated, and a token that is no longer valid is replaced; what
 // can't be mended is yielded as an error, which ends the events. Leaving the loop detaches and harms nothing.
+//
+// A sandbox that sleeps is woken by the call, if its auto_wake says so. One that is suspended while the session goes on stays suspended: the events wait for
+// whoever wakes it, as long as ctx allows, and then go on.
 func (c *Client) Attach(ctx context.Context, s Session, a Attachment, options ...AttachOption) iter.Seq2[Event, error] {
 	renew := func(ctx context.Context) error {
 		another, err := c.CreateAttachment(ctx, s.Sandbox, s.Id)
@@ -51,12 +53,12 @@ func (c *Client) Attach(ctx context.Context, s Session, a Attachment, options ..
 		return err
 	}
 	to := func(context.Context, string) (address, token string, err error) { return a.Url, a.Token, nil }
-	return follower{http: c.http, session: s.Id, to: to, renew: renew, log: begin(options)}.events(ctx)
+	return follower{http: c.http, session: s.Id, to: to, renew: renew}.with(options).events(ctx)
 }
 
 // Attach does what Client.Attach does, with the token of the sandbox. One that was given to NewPlane isn't replaced.
 func (p *Plane) Attach(ctx context.Context, session string, options ...AttachOption) iter.Seq2[Event, error] {
-	return follower{http: p.http, session: session, to: p.follow, renew: p.pass.renewal(), log: begin(options)}.events(ctx)
+	return follower{http: p.http, session: session, to: p.follow, renew: p.pass.renewal()}.with(options).events(ctx)
 }
 
 // Run creates a session and starts it, in one request. Its events are those of Attach, after one of the type EventCreated.
@@ -88,6 +90,17 @@ type follower struct {
 	to      func(ctx context.Context, session string) (address, token string, err error)
 	renew   func(context.Context) error // replaces the token; nil: it can't be
 	log     position
+
+	suspended func() // told when the sandbox is; nil: nobody is
+	entered   bool   // a connection was let in: those that follow are nobody's wish, and wake nothing
+	waiting   bool   // for a suspended sandbox
+}
+
+func (f follower) with(options []AttachOption) follower {
+	for _, o := range options {
+		o(&f)
+	}
+	return f
 }
 
 // events are the session's, from its position on.
@@ -107,8 +120,14 @@ func (f *follower) doing() string {
 	return "attach to session " + f.session
 }
 
-// errStop is how a connection says that all is done: the session has ended, or the reader has left.
-var errStop = errors.New("stop")
+// How a connection ends that didn't fail.
+var (
+	errStop      = errors.New("stop")                     // all is done: the session has ended, or the reader has left
+	errSuspended = errors.New("the sandbox is suspended") // the session goes on when it's woken
+)
+
+// reasonSuspended is why a connection ends with errSuspended.
+const reasonSuspended = "suspended"
 
 func (f *follower) follow(ctx context.Context, yield func(Event) bool) error {
 	return persist(ctx, func(ctx context.Context) (bool, error) {
@@ -138,6 +157,9 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 		if err != nil {
 			return err
 		}
+		if e.Type == eventEnded && e.reason == reasonSuspended {
+			return f.wait()
+		}
 		if e.Type == eventEnded {
 			return io.EOF
 		}
@@ -151,10 +173,22 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 		if err != nil {
 			return err
 		}
+		if fresh {
+			f.waiting = false
+		}
 		if fresh && !yield(e) || e.Type == EventExit || e.Type == EventLost {
 			return errStop
 		}
 	}
+}
+
+// wait says once that the sandbox is suspended.
+func (f *follower) wait() error {
+	if !f.waiting && f.suspended != nil {
+		f.suspended()
+	}
+	f.waiting = true
+	return errSuspended
 }
 
 // open sends the request and returns the stream.
@@ -173,8 +207,13 @@ func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, err
 		}
-		return nil, refusal(resp, b)
+		err = refusal(resp, b)
+		if f.waiting && isTimeout(err) { // it's being restored
+			return nil, errSuspended
+		}
+		return nil, err
 	}
+	f.entered = true
 	return resp.Body, nil
 }
 
@@ -192,6 +231,9 @@ func (f *follower) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, &Error{Code: "unexpected_answer", Detail: err.Error()}
 	}
+	if f.session != "" && f.entered {
+		req.URL.RawQuery = letSleep.Encode()
+	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "text/event-stream")
 	switch {
@@ -203,6 +245,9 @@ func (f *follower) request(ctx context.Context) (*http.Request, error) {
 	}
 	return req, nil
 }
+
+// letSleep asks that a sandbox which sleeps isn't woken.
+var letSleep = url.Values{"wake": {"false"}}
 
 // mendable tells whether coming back may help: after a transport's failure always, after a refusal only if it was of the passing kind.
 func mendable(err error) bool {

@@ -40,6 +40,8 @@ type Event struct {
 	PID     int64           // started: of the process, in the sandbox; 0 if it isn't known any more
 	Exit    Exit            // exit
 	Lost    *Error          // lost
+
+	reason string // ended
 }
 
 // Exit is how a process ended: with a code, by a signal, or never having been started.
@@ -93,6 +95,7 @@ func understand(m message) (e Event, known bool, err error) {
 	case EventExit:
 		e.Exit, err = exit(p)
 	case eventEnded:
+		e.reason = p.Reason
 		return e, true, nil
 	default:
 		return e, false, nil

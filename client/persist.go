@@ -6,7 +6,7 @@ import (
 )
 
 // persist connects until it is done (errStop), comes back with growing pauses after a failure that may be mended, and gives up after
-// attachMost in a row that brought nothing. When the token is refused, renew gets another one; nil: there's none. A new one that is refused
+// attachMost in a row that brought nothing; that a sandbox is suspended is no failure, and is waited for. When the token is refused, renew gets another one; nil: there's none. A new one that is refused
 // before it brought anything ends it.
 func persist(ctx context.Context, connect func(context.Context) (progress bool, err error), renew func(context.Context) error) error {
 	pause, renewed := attachFirst, false
@@ -31,7 +31,10 @@ func persist(ctx context.Context, connect func(context.Context) (progress bool, 
 		case !again && !mendable(err):
 			return err
 		}
-		if failures++; failures == attachMost {
+		if !errors.Is(err, errSuspended) {
+			failures++
+		}
+		if failures == attachMost {
 			return err
 		}
 		if err := wait(ctx, jitter(pause)); err != nil {

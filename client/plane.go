@@ -137,9 +137,9 @@ func (p *Plane) doWith(ctx context.Context, token string, c call) (*http.Respons
 	return nil, refusal(resp, b)
 }
 
-// send sends a document and drops the answer's.
-func (p *Plane) send(ctx context.Context, method, path string, in any) error {
-	_, err := exchange[json.RawMessage](ctx, p, method, path, nil, in)
+// send posts a document and drops the answer's.
+func (p *Plane) send(ctx context.Context, path string, query url.Values, in any) error {
+	_, err := exchange[json.RawMessage](ctx, p, http.MethodPost, path, query, in)
 	return err
 }
 
@@ -193,15 +193,24 @@ func (p *Plane) LiveSessions(ctx context.Context) ([]LiveSession, error) {
 
 // Signal sends a signal, such as SIGINT, to a session's process group.
 func (p *Plane) Signal(ctx context.Context, session, signal string) error {
-	if err := p.send(ctx, http.MethodPost, "/sessions/"+url.PathEscape(session)+"/signal", gen.SessionSignal{Signal: signal}); err != nil {
+	return p.signal(ctx, session, signal, nil)
+}
+
+// SignalAwake does the same unless the sandbox is paused or suspended: then it isn't woken, as it is by Signal, and the error is a timeout.
+func (p *Plane) SignalAwake(ctx context.Context, session, signal string) error {
+	return p.signal(ctx, session, signal, letSleep)
+}
+
+func (p *Plane) signal(ctx context.Context, session, signal string, query url.Values) error {
+	if err := p.send(ctx, "/sessions/"+url.PathEscape(session)+"/signal", query, gen.SessionSignal{Signal: signal}); err != nil {
 		return fmt.Errorf("send %s to session %s: %w", clip(signal), session, err)
 	}
 	return nil
 }
 
-// Resize changes the size of a session's terminal.
+// Resize changes the size of a session's terminal. A sandbox that is paused or suspended isn't woken by that: the error is a timeout.
 func (p *Plane) Resize(ctx context.Context, session string, rows, cols int) error {
-	if err := p.send(ctx, http.MethodPost, "/sessions/"+url.PathEscape(session)+"/resize", gen.TerminalSize{Rows: rows, Cols: cols}); err != nil {
+	if err := p.send(ctx, "/sessions/"+url.PathEscape(session)+"/resize", letSleep, gen.TerminalSize{Rows: rows, Cols: cols}); err != nil {
 		return fmt.Errorf("resize the terminal of session %s: %w", session, err)
 	}
 	return nil

@@ -23,8 +23,8 @@ const (
 // SendStdin sends all of r to a session that was created with open_stdin or tty, from where its standard input is (offset: what it was
 // created with, or an earlier call sent), and closes it at the end of r if that is asked for. It returns the new offset. What is read is
 // sent at once, many reads in one request while they come quickly. What broke off is sent again from what the session has, so no byte is
-// lost or doubled. A command that doesn't read is waited for; at most 8 MiB are kept meanwhile. It returns after r's last Read, and doesn't
-// interrupt one.
+// lost or doubled. A command that doesn't read is waited for, and so is a sandbox that is paused or suspended meanwhile, which isn't woken; at most 8 MiB are kept. It returns after r's last Read,
+// and doesn't interrupt one.
 func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r io.Reader, closeAtEnd bool) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -48,7 +48,7 @@ func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r i
 
 // StdinReceived returns how much of its whole standard input a session has: the offset from which SendStdin goes on after somebody else.
 func (p *Plane) StdinReceived(ctx context.Context, session string) (int64, error) {
-	got, err := p.stdin(ctx, session, 0, nil, false)
+	got, err := p.stdin(ctx, stdinRequest{session: session})
 	if err != nil {
 		return 0, fmt.Errorf("ask for the input of session %s: %w", session, err)
 	}
@@ -190,6 +190,7 @@ type stdinSender struct {
 	buffer     *stdinBuffer
 	closeAtEnd bool
 	broken     bool // a request has failed: how much arrived isn't known
+	begun      bool // a request was sent: those that follow are nobody's wish, and wake nothing
 }
 
 func (s *stdinSender) send(ctx context.Context) error {
@@ -206,11 +207,11 @@ func (s *stdinSender) connect(ctx context.Context) (progress bool, err error) {
 		err = s.request(ctx)
 	}
 	s.broken = true
-	return s.buffer.base > before || waits(err), err
+	return s.buffer.base > before || isTimeout(err), err // the command doesn't read, or the sandbox sleeps
 }
 
-// waits tells whether an error says no more than that the command doesn't read.
-func waits(err error) bool {
+// isTimeout tells whether an error says no more than that something was waited for.
+func isTimeout(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == "timeout"
 }
@@ -241,20 +242,34 @@ func (s *stdinSender) request(ctx context.Context) error {
 
 // post sends a body and notes how much the session has then.
 func (s *stdinSender) post(ctx context.Context, offset int64, body io.Reader, last bool) error {
-	received, err := s.plane.stdin(ctx, s.session, offset, body, last)
+	m := stdinRequest{session: s.session, offset: offset, body: body, last: last, sleep: s.begun}
+	s.begun = true
+	received, err := s.plane.stdin(ctx, m)
 	if err != nil {
 		return err
 	}
 	return s.buffer.received(received)
 }
 
-// stdin sends what follows an offset and returns how much the session has then.
-func (p *Plane) stdin(ctx context.Context, session string, offset int64, body io.Reader, last bool) (received int64, err error) {
-	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
-	if last {
+// stdinRequest is what follows an offset.
+type stdinRequest struct {
+	session string
+	offset  int64
+	body    io.Reader // nil: nothing, to learn how much there is
+	last    bool      // nothing follows it
+	sleep   bool      // of a sandbox that does isn't ended by it
+}
+
+// stdin sends some, and returns how much the session has then.
+func (p *Plane) stdin(ctx context.Context, m stdinRequest) (received int64, err error) {
+	query := url.Values{"offset": {strconv.FormatInt(m.offset, 10)}}
+	if m.last {
 		query.Set("close", "true")
 	}
-	got, err := decode[gen.StdinReceived](p.do(ctx, call{method: http.MethodPost, path: "/sessions/" + url.PathEscape(session) + "/stdin", query: query,
-		header: http.Header{"Content-Type": {"application/octet-stream"}}, body: body}))
+	if m.sleep {
+		query["wake"] = letSleep["wake"]
+	}
+	got, err := decode[gen.StdinReceived](p.do(ctx, call{method: http.MethodPost, path: "/sessions/" + url.PathEscape(m.session) + "/stdin", query: query,
+		header: http.Header{"Content-Type": {"application/octet-stream"}}, body: m.body}))
 	return got.Received, err
 }

@@ -301,12 +301,29 @@ func (s *stdStream) output(name, text string) {
 	s.send(name, fmt.Sprintf(`{"data":%q}`, base64.StdEncoding.EncodeToString([]byte(text))))
 }
 
+// sleeper is in a sandbox that is suspended once it has said something, and woken by somebody else while its client is away.
+func sleeper(s *stdStream, r *http.Request) {
+	if r.Header.Get("Last-Event-ID") == "" {
+		s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
+		s.output("stdout", "before\n")
+		s.send("ended", `{"reason":"suspended"}`)
+		return
+	}
+	s.length = len("before\n")
+	s.output("stdout", map[bool]string{true: "after\n", false: "woken\n"}[r.URL.Query().Get("wake") == "false"])
+	s.send("exit", `{"code":0}`)
+}
+
 func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	in, signals := f.sessions[r.PathValue("id")], f.signals[r.PathValue("id")]
 	f.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
 	s := &stdStream{w: w}
+	if in.Argv != nil && (*in.Argv)[0] == "sleep" {
+		sleeper(s, r)
+		return
+	}
 	s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
 	if in.Shell != nil && in.Tty != nil { // nobody types
 		s.send("exit", `{"code":0}`)

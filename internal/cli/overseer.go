@@ -145,7 +145,7 @@ func (o *overseer) send(ctx context.Context, s syscall.Signal) {
 	defer cancel()
 	plane, err := o.plane(ctx)
 	if err == nil {
-		err = plane.Signal(ctx, o.session, unix.SignalName(s))
+		err = plane.SignalAwake(ctx, o.session, unix.SignalName(s))
 	}
 	if err != nil && ctx.Err() != context.Canceled && !over(err) {
 		fmt.Fprintf(o.tell, "space: the command couldn't be told of %s: %s\r\n", unix.SignalName(s), printable(explain(err).Message, ""))

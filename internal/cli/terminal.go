@@ -78,7 +78,8 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 		o.hasStarted()
 		f.start(ctx)
 	}
-	err = showSession(c.door.attach(ctx, s.SessionCreated, client.FromOffset(s.from)), func(e client.Event) error {
+	suspended := client.WhenSuspended(func() { c.tellSuspended(tty != nil) })
+	err = showSession(c.door.attach(ctx, s.SessionCreated, client.FromOffset(s.from), suspended), func(e client.Event) error {
 		if e.Type == client.EventStarted {
 			o.hasStarted()
 			f.start(ctx) // a session takes input from then on
@@ -86,6 +87,15 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 		return show(e)
 	})
 	return lost.ending(broken(o.ending(err)))
+}
+
+// tellSuspended says why nothing happens.
+func (c conversation) tellSuspended(raw bool) {
+	end := "\n"
+	if raw {
+		end = "\r\n"
+	}
+	fmt.Fprint(c.tell, "space: the sandbox is suspended: waiting until it's woken, as with 'space sandbox wake'", end)
 }
 
 // untilBroken shows events until that fails: then the command is told, and what it does until its end isn't shown. broken makes the failure

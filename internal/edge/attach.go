@@ -60,11 +60,15 @@ func (e *Edge) admit(r *request, c cursor) (*upstream, error) { return e.admitTo
 
 // admitTo does the same with a target that is known already, unless it's nil.
 func (e *Edge) admitTo(r *request, c cursor, target *controlv1.ResolveAttachmentResponse) (*upstream, error) {
+	sleep, err := r.query.letsSleep()
+	if err != nil {
+		return nil, err
+	}
 	release, err := e.attaches.take()
 	if err != nil {
 		return nil, err
 	}
-	up, err := e.open(r.Context(), attachRequest{session: r.session, token: r.token, cursor: c, target: target})
+	up, err := e.open(r.Context(), attachRequest{session: r.session, token: r.token, sleep: sleep, cursor: c, target: target})
 	if err != nil {
 		release()
 		return nil, forClient(err)

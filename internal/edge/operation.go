@@ -19,11 +19,11 @@ type operation struct {
 
 // operations are the data plane by the pattern under which each is served.
 var operations = map[string]operation{
-	"GET /v1/sessions/{session}/attach":          {accepts: attachmentToken | sandboxToken, lasts: streams, do: (*Edge).attach},
-	"GET /v1/sessions/{session}/ws":              {accepts: attachmentToken | sandboxToken, query: []string{"from"}, lasts: streams, do: (*Edge).attachWebSocket},
-	"POST /v1/sessions/{session}/stdin":          {accepts: attachmentToken | sandboxToken, query: []string{"offset", "close"}, body: true, lasts: streams, do: (*Edge).sendStdin},
-	"POST /v1/sessions/{session}/signal":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).signal},
-	"POST /v1/sessions/{session}/resize":         {accepts: attachmentToken | sandboxToken, body: true, do: (*Edge).resize},
+	"GET /v1/sessions/{session}/attach":          {accepts: attachmentToken | sandboxToken, query: []string{"wake"}, lasts: streams, do: (*Edge).attach},
+	"GET /v1/sessions/{session}/ws":              {accepts: attachmentToken | sandboxToken, query: []string{"from", "wake"}, lasts: streams, do: (*Edge).attachWebSocket},
+	"POST /v1/sessions/{session}/stdin":          {accepts: attachmentToken | sandboxToken, query: []string{"offset", "close", "wake"}, body: true, lasts: streams, do: (*Edge).sendStdin},
+	"POST /v1/sessions/{session}/signal":         {accepts: attachmentToken | sandboxToken, query: []string{"wake"}, body: true, do: (*Edge).signal},
+	"POST /v1/sessions/{session}/resize":         {accepts: attachmentToken | sandboxToken, query: []string{"wake"}, body: true, do: (*Edge).resize},
 	"POST /v1/sandboxes/{sandbox}/sessions":      {accepts: sandboxToken, body: true, lasts: streams, do: (*Edge).createSession},
 	"GET /v1/sandboxes/{sandbox}/live-sessions":  {accepts: sandboxToken, do: (*Edge).listSessions},
 	"GET /v1/sandboxes/{sandbox}/files/content":  {accepts: sandboxToken | signedURL, query: []string{"path", "user", "expires", "signature"}, lasts: transfers, do: (*Edge).readFile},

@@ -76,6 +76,15 @@ func (q query) flag(name string) (bool, error) {
 	return false, space.FieldErrorf(name, "is %q: want true or false", space.Clip(q[name]))
 }
 
+// letsSleep tells whether a sandbox that sleeps is to be left asleep.
+func (q query) letsSleep() (bool, error) {
+	if _, there := q["wake"]; !there {
+		return false, nil
+	}
+	wake, err := q.flag("wake")
+	return !wake && err == nil, err
+}
+
 // number is a parameter with a whole number from least to most, otherwise if it's absent.
 func (q query) number(name string, least, most, otherwise uint64) (uint64, error) {
 	s, there := q[name]

@@ -17,6 +17,7 @@ var offsetRE = regexp.MustCompile(`^[0-9]{1,19}$`)
 type attachRequest struct {
 	session string
 	token   string
+	sleep   bool // of the sandbox, if it sleeps, is left alone
 	cursor  cursor
 	target  *controlv1.ResolveAttachmentResponse // that the session's creation told; nil: it's asked for
 }

@@ -108,9 +108,13 @@ func (e *Edge) resolveSandbox(ctx context.Context, r *request) (*target, error) 
 }
 
 func (e *Edge) resolveSession(ctx context.Context, r *request) (*target, error) {
+	sleep, err := r.query.letsSleep()
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
 	defer cancel()
-	resp, err := e.plane.ResolveSession(ctx, connect.NewRequest(&controlv1.ResolveSessionRequest{Session: r.session, Token: r.token}))
+	resp, err := e.plane.ResolveSession(ctx, connect.NewRequest(&controlv1.ResolveSessionRequest{Session: r.session, Token: r.token, LetSleep: sleep}))
 	if err != nil {
 		return nil, inside(err)
 	}

@@ -60,7 +60,7 @@ func (e *Edge) resolve(ctx context.Context, req attachRequest) (*controlv1.Resol
 	if target == nil {
 		ctx, cancel := context.WithTimeout(ctx, e.timing.resolve)
 		defer cancel()
-		resp, err := e.control.ResolveAttachment(ctx, connect.NewRequest(&controlv1.ResolveAttachmentRequest{Token: req.token, Session: req.session}))
+		resp, err := e.control.ResolveAttachment(ctx, connect.NewRequest(&controlv1.ResolveAttachmentRequest{Token: req.token, Session: req.session, LetSleep: req.sleep}))
 		if err != nil {
 			return nil, peer.FromConnect(err)
 		}

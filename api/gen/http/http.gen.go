@@ -1936,6 +1936,9 @@ type TemplateRef = string
 // Wait defines model for Wait.
 type Wait = string
 
+// Wake defines model for Wake.
+type Wake = bool
+
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
 	// Cursor The `next_cursor` of the page before.

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -76,12 +77,22 @@ func TestAutoWake(t *testing.T) {
 			t.Errorf("a new session after %s: %+v, %v", verb, target, err)
 		}
 	}
+	r.verb(t, box.Id, "suspend")
+	if target, err := r.sessions.ResolveAsleep(t.Context(), session.Attachment.Token, session.Session.Id); err != nil || !target.Kept {
+		t.Errorf("who comes back by itself: %+v, %v", target, err)
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := r.sessions.ResolveStarted(soon, session.Attachment.Token, session.Session.Id, true)
+	wantCode(t, err, space.CodeTimeout)
+	r.state(t, box.Id, gen.SandboxStateSuspended)
+	r.verb(t, box.Id, "restore")
 	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"auto_wake":false}}`).want(t, 200)
 	r.verb(t, box.Id, "suspend")
 	if target, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil || !target.Kept {
 		t.Errorf("of what is kept: %+v, %v", target, err)
 	}
-	_, err := r.access.ResolveToken(t.Context(), token, box.Id)
+	_, err = r.access.ResolveToken(t.Context(), token, box.Id)
 	wantCode(t, err, space.CodeConflict)
 	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions", `{"shell":"true"}`).code(t, space.CodeConflict)
 	r.state(t, box.Id, gen.SandboxStateSuspended)

@@ -59,7 +59,7 @@ func TestStopAndStart(t *testing.T) {
 		if err != nil || !target.Kept || target.Execution.Route.Execution != execution {
 			t.Errorf("of a session that ended with its execution: %+v, %v", target, err)
 		}
-		_, err = r.sessions.ResolveStarted(t.Context(), session.Attachment.Token, session.Session.Id)
+		_, err = r.sessions.ResolveStarted(t.Context(), session.Attachment.Token, session.Session.Id, false)
 		wantCode(t, err, space.CodeConflict)
 		r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/sessions/"+session.Session.Id+"/attachments", nil).want(t, 201)
 	}

@@ -35,7 +35,7 @@ type Access interface {
 
 // Sessions knows where sessions run.
 type Sessions interface {
-	ResolveStarted(ctx context.Context, token, session string) (record.Target, error)
+	ResolveStarted(ctx context.Context, token, session string, letSleep bool) (record.Target, error)
 }
 
 // SessionCreator creates sessions for holders of sandbox tokens: bodies are the API's.
@@ -135,7 +135,7 @@ func (s *Service) CreateSession(ctx context.Context, r *connect.Request[controlv
 // ResolveSession implements the edge's question for what concerns a session that was started.
 func (s *Service) ResolveSession(ctx context.Context, r *connect.Request[controlv1.ResolveSessionRequest]) (*connect.Response[controlv1.ResolveSessionResponse], error) {
 	return answer(ctx, s, "resolve session "+space.Clip(r.Msg.Session), func() (*controlv1.ResolveSessionResponse, error) {
-		t, err := s.parts.Sessions.ResolveStarted(ctx, r.Msg.Token, r.Msg.Session)
+		t, err := s.parts.Sessions.ResolveStarted(ctx, r.Msg.Token, r.Msg.Session, r.Msg.LetSleep)
 		if err != nil {
 			return nil, err
 		}

@@ -29,6 +29,7 @@ const (
 // Resolver turns attachment tokens into sessions and the executions to open them in.
 type Resolver interface {
 	Resolve(ctx context.Context, token, session string) (record.Target, error)
+	ResolveAsleep(ctx context.Context, token, session string) (record.Target, error)
 }
 
 // Peers are the uids that may call: each its own part.
@@ -117,7 +118,11 @@ func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[cont
 	if err := only(ctx, s.peers.Edge); err != nil {
 		return nil, refuse(ctx, "resolve an attachment", err)
 	}
-	t, err := s.resolver.Resolve(ctx, r.Msg.Token, r.Msg.Session)
+	resolve := s.resolver.Resolve
+	if r.Msg.LetSleep {
+		resolve = s.resolver.ResolveAsleep
+	}
+	t, err := resolve(ctx, r.Msg.Token, r.Msg.Session)
 	if err != nil {
 		return nil, refuse(ctx, "resolve an attachment of session "+space.Clip(r.Msg.Session), err)
 	}

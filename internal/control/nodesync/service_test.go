@@ -33,6 +33,10 @@ func (r fixedResolver) Resolve(_ context.Context, token, session string) (record
 }
 
 // serve runs a service that lets this process in as the given peers, and returns a client of it.
+func (r fixedResolver) ResolveAsleep(ctx context.Context, token, session string) (record.Target, error) {
+	return r.Resolve(ctx, token, session)
+}
+
 func serve(t *testing.T, store nodesync.Store, resolver nodesync.Resolver, peers nodesync.Peers) controlv1connect.ControlServiceClient {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "s")

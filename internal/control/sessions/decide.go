@@ -16,8 +16,8 @@ const (
 	stepRead                 // the session has ended with its execution: what is kept of it is read
 )
 
-// decide says what an attach to session with a token does, given what the token opens. It's pure; the errors are final.
-func decide(t record.Target, session string) (step, error) {
+// decide says what an attach to session with a token does, given what the token opens and what it may do. It's pure; the errors are final.
+func decide(t record.Target, session string, may may) (step, error) {
 	switch {
 	case t.Revoked:
 		return 0, space.Errorf(space.CodeUnauthenticated, "the token isn't valid")
@@ -27,8 +27,10 @@ func decide(t record.Target, session string) (step, error) {
 		return 0, space.Errorf(space.CodeTokenExpired, "the token has expired: create another one")
 	case t.Desired == record.DesiredDeleted:
 		return 0, space.Errorf(space.CodeExecutionLost, "sandbox %s is deleted", t.Sandbox)
-	case t.AutoWake && !t.SessionEnded && sleeps(t):
+	case may.wake && t.AutoWake && !t.SessionEnded && sleeps(t):
 		return stepWake, nil
+	case !may.wake && !t.SessionEnded && sleeps(t) && (!may.start || t.Session.Execution == ""): // nothing of it can be read meanwhile
+		return stepWait, nil
 	case t.Execution.Observed == space.ExecutionPending && t.Execution.Snapshot != "" && !t.SessionEnded: // it may go on in what is being loaded
 		return stepWait, nil
 	case t.Session.Execution != "" && t.Session.Execution != t.Execution.Route.Execution && t.Execution.Observed != space.ExecutionGone:

@@ -12,26 +12,33 @@ import (
 )
 
 // Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
-// its sandbox. The first resolution fixes the session to that execution. A sandbox that is being created or started is waited for, at most
+// its sandbox. The first resolution fixes the session to that execution. A sandbox that is being created, started or woken is waited for, at most
 // access.StartWait. Of a session whose execution is over the target is what is kept of it.
 //
 // Errors: unauthenticated, forbidden (the token opens another session), token_expired, execution_lost, conflict (the sandbox doesn't run),
-// unavailable.
+// timeout (it doesn't yet), unavailable.
 func (s *Sessions) Resolve(ctx context.Context, token, session string) (record.Target, error) {
-	ctx, cancel := context.WithTimeout(ctx, access.StartWait)
-	defer cancel()
-	return s.resolve(ctx, token, session, true)
+	return s.resolve(ctx, token, session, may{start: true, wake: true})
+}
+
+// ResolveAsleep does the same for a client that came back by itself: it wakes nothing. Of a session in a suspended sandbox the target is what is kept; timeout
+// if it can't be read yet.
+func (s *Sessions) ResolveAsleep(ctx context.Context, token, session string) (record.Target, error) {
+	return s.resolve(ctx, token, session, may{start: true})
 }
 
 // ResolveStarted does the same for who tells a session something that was started, and starts none: conflict if it was never attached to, or has
-// ended with its execution.
-func (s *Sessions) ResolveStarted(ctx context.Context, token, session string) (record.Target, error) {
-	ctx, cancel := context.WithTimeout(ctx, access.StartWait)
-	defer cancel()
-	return s.resolve(ctx, token, session, false)
+// ended with its execution. With letSleep a sandbox that sleeps is waited for and not woken: timeout if it sleeps on.
+func (s *Sessions) ResolveStarted(ctx context.Context, token, session string, letSleep bool) (record.Target, error) {
+	return s.resolve(ctx, token, session, may{wake: !letSleep})
 }
 
-func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart bool) (record.Target, error) {
+// may is what a resolution may do to have what it's for.
+type may struct{ start, wake bool }
+
+func (s *Sessions) resolve(ctx context.Context, token, session string, may may) (record.Target, error) {
+	ctx, cancel := context.WithTimeout(ctx, access.StartWait)
+	defer cancel()
 	t, err := s.target(ctx, token, session)
 	if err != nil {
 		return record.Target{}, err
@@ -40,7 +47,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 	defer news.Close()
 	var alarm access.Alarm
 	for {
-		next, err := decide(t, session)
+		next, err := decide(t, session, may)
 		switch {
 		case err == nil && next == stepOpen:
 			s.activity.Seen(t.Sandbox, time.Now())
@@ -51,12 +58,12 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 			if err := s.wake(ctx, &alarm, t, news); err != nil {
 				return record.Target{}, err
 			}
-		case next == stepRead && !mayStart:
+		case next == stepRead && !may.start:
 			return t, space.Errorf(space.CodeConflict, "the session has ended")
 		case next == stepRead:
 			t.Kept = true
 			return t, nil
-		case next == stepFix && !mayStart:
+		case next == stepFix && !may.start:
 			return t, space.Errorf(space.CodeConflict, "the session hasn't been started: its first attach starts it")
 		case next == stepFix:
 			s.activity.Seen(t.Sandbox, time.Now())
@@ -65,7 +72,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, mayStart 
 			}
 			// Another attach was first, or the execution is another one now: read again.
 		case !news.Next(ctx):
-			return record.Target{}, space.Errorf(space.CodeConflict, "the sandbox doesn't run yet: attach again in a moment")
+			return record.Target{}, space.Errorf(space.CodeTimeout, "the sandbox doesn't run yet: attach again in a moment")
 		}
 		if t, err = s.target(ctx, token, session); err != nil {
 			return record.Target{}, err
@@ -79,7 +86,7 @@ func (s *Sessions) wake(ctx context.Context, alarm *access.Alarm, t record.Targe
 		return err
 	}
 	if !news.Next(ctx) {
-		return space.Errorf(space.CodeConflict, "the sandbox was asleep and doesn't run yet: attach again in a moment")
+		return space.Errorf(space.CodeTimeout, "the sandbox was asleep and doesn't run yet: attach again in a moment")
 	}
 	return nil
 }

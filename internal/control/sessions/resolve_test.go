@@ -55,7 +55,7 @@ func resolve(t *testing.T, store *changing) (record.Target, time.Duration, error
 func TestResolveGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, after, err := resolve(t, &changing{targets: []record.Target{target(space.ExecutionPending, "")}})
-		if space.CodeOf(err) != space.CodeConflict || after != access.StartWait {
+		if space.CodeOf(err) != space.CodeTimeout || after != access.StartWait {
 			t.Errorf("after %s: %v", after, err)
 		}
 	})

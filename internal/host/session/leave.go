@@ -21,7 +21,7 @@ type leftError struct{ reason string }
 func (e *leftError) Error() string { return "the session goes on elsewhere: " + e.reason }
 
 // errElsewhere is for those who bring something to a session that goes on elsewhere.
-var errElsewhere = space.Errorf(space.CodeConflict, "the session goes on in another execution of the sandbox, or will; try again there")
+var errElsewhere = space.Errorf(space.CodeRouteStale, "the session goes on in another execution of the sandbox, or will; try again there")
 
 // leave ends the conversations with its clients, once they have what is kept.
 func (s *Session) leave(reason string) { s.left(&leftError{reason}) }

@@ -2551,9 +2551,12 @@ func (x *Copy) GetOwner() string {
 }
 
 type ResolveAttachmentRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // the session the client named in the path
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Token   string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Session string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"` // the session the client named in the path
+	// A sandbox that sleeps isn't woken: the client came back by itself. Of a session in a suspended one what is kept is opened; what needs the sandbox to run
+	// waits for that, and times out.
+	LetSleep      bool `protobuf:"varint,3,opt,name=let_sleep,json=letSleep,proto3" json:"let_sleep,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2600,6 +2603,13 @@ func (x *ResolveAttachmentRequest) GetSession() string {
 		return x.Session
 	}
 	return ""
+}
+
+func (x *ResolveAttachmentRequest) GetLetSleep() bool {
+	if x != nil {
+		return x.LetSleep
+	}
+	return false
 }
 
 type ResolveAttachmentResponse struct {
@@ -3000,6 +3010,7 @@ type ResolveSessionRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	LetSleep      bool                   `protobuf:"varint,3,opt,name=let_sleep,json=letSleep,proto3" json:"let_sleep,omitempty"` // a sandbox that sleeps is waited for, not woken
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3046,6 +3057,13 @@ func (x *ResolveSessionRequest) GetToken() string {
 		return x.Token
 	}
 	return ""
+}
+
+func (x *ResolveSessionRequest) GetLetSleep() bool {
+	if x != nil {
+		return x.LetSleep
+	}
+	return false
 }
 
 type ResolveSessionResponse struct {
@@ -3631,10 +3649,11 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x04Copy\x12\x16\n" +
 	"\x06upload\x18\x01 \x01(\tR\x06upload\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
-	"\x05owner\x18\x03 \x01(\tR\x05owner\"J\n" +
+	"\x05owner\x18\x03 \x01(\tR\x05owner\"g\n" +
 	"\x18ResolveAttachmentRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x18\n" +
-	"\asession\x18\x02 \x01(\tR\asession\"\x8e\x01\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x1b\n" +
+	"\tlet_sleep\x18\x03 \x01(\bR\bletSleep\"\x8e\x01\n" +
 	"\x19ResolveAttachmentResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12*\n" +
@@ -3662,10 +3681,11 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x15CreateSessionResponse\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12C\n" +
-	"\x06target\x18\x03 \x01(\v2+.space.control.v1.ResolveAttachmentResponseR\x06target\"G\n" +
+	"\x06target\x18\x03 \x01(\v2+.space.control.v1.ResolveAttachmentResponseR\x06target\"d\n" +
 	"\x15ResolveSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"_\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12\x1b\n" +
+	"\tlet_sleep\x18\x03 \x01(\bR\bletSleep\"_\n" +
 	"\x16ResolveSessionResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\"L\n" +

@@ -178,7 +178,7 @@ type DataPlaneServiceClient interface {
 	// CreateSession is the management API's createSession for the holder of a sandbox token. The body is the API's SessionCreate as JSON.
 	CreateSession(context.Context, *connect.Request[v1.CreateSessionRequest]) (*connect.Response[v1.CreateSessionResponse], error)
 	// ResolveSession turns an attachment token or a sandbox token into the route of a session that was started, for its stdin, signals and size.
-	// Errors as ResolveAttachment; conflict if it was never attached to.
+	// Errors as ResolveAttachment; conflict if it was never attached to; timeout if it lets the sandbox sleep and that does.
 	ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error)
 	// ResolveUpload turns an upload token into the upload and the node that takes it.
 	ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error)
@@ -274,7 +274,7 @@ type DataPlaneServiceHandler interface {
 	// CreateSession is the management API's createSession for the holder of a sandbox token. The body is the API's SessionCreate as JSON.
 	CreateSession(context.Context, *connect.Request[v1.CreateSessionRequest]) (*connect.Response[v1.CreateSessionResponse], error)
 	// ResolveSession turns an attachment token or a sandbox token into the route of a session that was started, for its stdin, signals and size.
-	// Errors as ResolveAttachment; conflict if it was never attached to.
+	// Errors as ResolveAttachment; conflict if it was never attached to; timeout if it lets the sandbox sleep and that does.
 	ResolveSession(context.Context, *connect.Request[v1.ResolveSessionRequest]) (*connect.Response[v1.ResolveSessionResponse], error)
 	// ResolveUpload turns an upload token into the upload and the node that takes it.
 	ResolveUpload(context.Context, *connect.Request[v1.ResolveUploadRequest]) (*connect.Response[v1.ResolveUploadResponse], error)
