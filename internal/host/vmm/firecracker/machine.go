@@ -26,6 +26,7 @@ type machine struct {
 	port    *monitor.Port
 	turn    chan struct{} // held by the one operation that changes the machine
 	held    *pages.Buffer // for what is saved
+	paused  bool          // whether it's known to be paused; guarded by turn
 	saved   bool          // whether it may have been saved before; guarded by turn
 	reset   bool          // whether a reset of the vsock device is announced; guarded by turn
 
@@ -86,13 +87,20 @@ func (m *machine) DialGuest(ctx context.Context) (net.Conn, error) {
 }
 
 // Pause stops the guest's processors.
-func (m *machine) Pause(ctx context.Context) error { return m.operate(ctx, "pause", m.api.Pause) }
+func (m *machine) Pause(ctx context.Context) error { return m.operate(ctx, "pause", m.pause) }
+
+func (m *machine) pause(ctx context.Context) error {
+	err := m.api.Pause(ctx)
+	m.paused = err == nil
+	return err
+}
 
 // Resume lets them go on.
 func (m *machine) Resume(ctx context.Context) error { return m.operate(ctx, "resume", m.resume) }
 
 // resume leaves a machine alone that runs: Firecracker would tell its devices that it had been paused.
 func (m *machine) resume(ctx context.Context) error {
+	m.paused = false
 	i, err := m.api.Instance(ctx)
 	if err != nil || i.State == api.Running {
 		return err

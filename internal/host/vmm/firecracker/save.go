@@ -30,12 +30,8 @@ func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manif
 }
 
 func (m *machine) save(ctx context.Context, state, memory *os.File) (vmm.Finish, error) {
-	i, err := m.api.Instance(ctx)
-	if err != nil {
+	if err := m.mustBePaused(ctx); err != nil {
 		return nil, err
-	}
-	if i.State != api.Paused {
-		return nil, errors.New("it isn't paused")
 	}
 	order, lent, err := m.plan(state, memory)
 	if err != nil {
@@ -56,6 +52,23 @@ func (m *machine) save(ctx context.Context, state, memory *os.File) (vmm.Finish,
 		return nil, err
 	}
 	return t.Write, nil
+}
+
+// mustBePaused asks Firecracker only if this driver hasn't paused the machine itself. Firecracker would refuse to save one that runs, but it resets the
+// machine's devices first.
+func (m *machine) mustBePaused(ctx context.Context) error {
+	if m.paused {
+		return nil
+	}
+	i, err := m.api.Instance(ctx)
+	if err != nil {
+		return err
+	}
+	if i.State != api.Paused {
+		return errors.New("it isn't paused")
+	}
+	m.paused = true
+	return nil
 }
 
 // copyPresent copies what is in a machine's memory that came page by page.
