@@ -31,6 +31,7 @@ func TestFirecracker(t *testing.T) {
 	t.Run("memory page by page", testPaged)
 	t.Run("a spaced-host killed while it creates", testHostKilledWhileCreating)
 	t.Run("a spaced-host killed while it makes a snapshot", testHostKilledWhileSaving)
+	t.Run("daemons killed in a suspend and a restore", TestKilledDaemonsInASuspend)
 	wantNoMachine(t)
 }
 
