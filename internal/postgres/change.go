@@ -36,12 +36,12 @@ func (s *Store) ChangeSandbox(
 
 // lockSandbox reads a sandbox that nobody else changes until the transaction ends.
 func lockSandbox(ctx context.Context, q *db.Queries, project, id string) (record.Sandbox, error) {
-	if _, err := q.LockSandbox(ctx, db.LockSandboxParams{Project: project, ID: id}); err != nil {
-		return record.Sandbox{}, missing(err, "sandbox")
+	if _, err := q.LockSandbox(later(ctx), db.LockSandboxParams{Project: project, ID: id}); err != nil {
+		return record.Sandbox{}, err
 	}
 	row, err := q.Sandbox(ctx, db.SandboxParams{Project: project, ID: id})
 	if err != nil {
-		return record.Sandbox{}, err
+		return record.Sandbox{}, missing(err, "sandbox")
 	}
 	return sandbox(row)
 }
@@ -51,13 +51,13 @@ func situation(ctx context.Context, q *db.Queries, project, id string) (record.S
 	if err != nil {
 		return record.Situation{}, err
 	}
-	epoch, err := q.NewestEpoch(ctx, id)
-	if err != nil {
-		return record.Situation{}, err
+	standing, err := q.Standing(ctx, id)
+	var running *record.Operation
+	if standing.Operation != "" {
+		running = &record.Operation{ID: standing.Operation, Kind: record.OperationKind(standing.Kind), Status: record.OperationRunning, Sandbox: id}
 	}
-	running, err := runningOperation(ctx, q, id)
 	return record.Situation{
-		Sandbox: box, Epoch: uint64(epoch), Running: running,
+		Sandbox: box, Epoch: uint64(standing.Epoch), Running: running,
 		Room: func(more record.Usage) (record.Room, error) {
 			// The project's lock comes before the node's, as where sandboxes are created.
 			if err := admit(ctx, q, project, more); err != nil {
@@ -105,13 +105,13 @@ func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c 
 		millis := int32(c.Grace.Milliseconds())
 		grace = &millis
 	}
-	if err := q.Desire(ctx, db.DesireParams{
+	if err := q.Desire(later(ctx), db.DesireParams{
 		StopGraceMillis: grace, SuspendInto: suspendInto(c), ID: box.ID, Desired: orNull(string(c.Desired)), Execution: orNull(c.Execution.Route.Execution),
 		DropLifetime: c.DropLifetime,
 	}); err != nil {
 		return fmt.Errorf("write what is desired: %w", err)
 	}
-	if c.Desired == record.DesiredDeleted {
+	if c.Desired == record.DesiredDeleted { // what needed its snapshots needs them no more
 		if err := deleteAutomaticSnapshots(ctx, q, box.ID); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (s *Store) insertChildren(ctx context.Context, q *db.Queries, children []re
 		all[i] = c
 	}
 	note(ctx, children[0].Project)
-	return q.CreateSandboxes(ctx, newSandboxes(all))
+	return q.CreateSandboxes(later(ctx), newSandboxes(all))
 }
 
 // suspendInto is the snapshot of a change that suspends; nil of another one.

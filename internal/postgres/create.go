@@ -147,7 +147,7 @@ func (s *Store) createInOne(all []*creation) error {
 			return err
 		}
 		note(ctx, n.Project)
-		return q.CreateSandboxes(ctx, newSandboxes(admitted))
+		return q.CreateSandboxes(later(ctx), newSandboxes(admitted))
 	})
 }
 

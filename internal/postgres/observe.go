@@ -57,7 +57,7 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 }
 
 func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) error {
-	return q.SeeNode(ctx, db.SeeNodeParams{
+	return q.SeeNode(later(ctx), db.SeeNodeParams{
 		Name: name, Driver: f.Driver, Acceleration: f.Acceleration, Cpus: int32(f.CPUs), MemoryBytes: int64(f.MemoryBytes), Version: f.Version,
 	})
 }
@@ -147,7 +147,7 @@ func (o *observation) write(ctx context.Context, seen []record.ExecutionSeen) (n
 		}
 	}
 	if len(gone) > 0 {
-		err = o.q.MarkExecutionsGone(ctx, gone)
+		err = o.q.MarkExecutionsGone(later(ctx), gone)
 	}
 	return news, err
 }
@@ -188,7 +188,7 @@ func (o *observation) endDeletions(ctx context.Context, news []record.ExecutionS
 			return err
 		}
 	}
-	return o.q.MarkDeleted(ctx, slices.Collect(maps.Keys(last)))
+	return o.q.MarkDeleted(later(ctx), slices.Collect(maps.Keys(last)))
 }
 
 // follow ends the operation that waited for what the current execution has come to, and tells of it.
@@ -273,12 +273,12 @@ func (o *observation) emit(t record.EventType, e record.ExecutionSeen, operation
 
 func (o *observation) finish(ctx context.Context) (ended []string, err error) {
 	if len(o.fallBack.Ids) > 0 {
-		if err := o.q.FallBack(ctx, o.fallBack); err != nil {
+		if err := o.q.FallBack(later(ctx), o.fallBack); err != nil {
 			return nil, err
 		}
 	}
 	if len(o.suspended) > 0 {
-		if err := o.q.EndLifetimes(ctx, o.suspended); err != nil {
+		if err := o.q.EndLifetimes(later(ctx), o.suspended); err != nil {
 			return nil, err
 		}
 	}

@@ -34,7 +34,7 @@ func (s *Store) Operation(ctx context.Context, project, id string) (record.Opera
 // insertSandboxOperation writes that an operation of a sandbox runs, and which request asked for it. Unless it's made of a snapshot that is there, it holds the sandbox.
 func insertSandboxOperation(ctx context.Context, q *db.Queries, project, sandbox, snapshot string, c record.Change) error {
 	request, traceparent := causeColumns(ctx)
-	return q.InsertSandboxOperation(ctx, db.InsertSandboxOperationParams{
+	return q.InsertSandboxOperation(later(ctx), db.InsertSandboxOperationParams{
 		ID: c.Operation, Project: project, Kind: string(c.Kind), Sandbox: sandbox, Request: request, Traceparent: traceparent, Snapshot: orNull(snapshot),
 		Holds: c.Loads == "",
 	})
@@ -57,15 +57,6 @@ func causeColumns(ctx context.Context) (request, traceparent *string) {
 // cause is their inverse.
 func cause(request, traceparent *string) telemetry.Cause {
 	return telemetry.Cause{Request: text(request), Traceparent: text(traceparent)}
-}
-
-// runningOperation is the one operation of a sandbox that runs, with id and kind; nil if none does.
-func runningOperation(ctx context.Context, q *db.Queries, sandbox string) (*record.Operation, error) {
-	rows, err := q.RunningSandboxOperation(ctx, sandbox)
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	return &record.Operation{ID: rows[0].ID, Kind: record.OperationKind(rows[0].Kind), Status: record.OperationRunning, Sandbox: sandbox}, nil
 }
 
 // endSandboxOperation ends the operation that runs, if one does: failed if there is an error, else succeeded. It returns its id.

@@ -22,8 +22,12 @@ func (s *Store) CreateSandboxToken(ctx context.Context, n record.NewSandboxToken
 		if err != nil || id != n.ID {
 			return err
 		}
-		if _, err := q.LockSandbox(ctx, db.LockSandboxParams{Project: n.Project, ID: n.Sandbox}); err != nil {
-			return missing(err, "sandbox")
+		held, err := q.LockSandbox(ctx, db.LockSandboxParams{Project: n.Project, ID: n.Sandbox})
+		if err != nil {
+			return err
+		}
+		if held == 0 {
+			return missing(pgx.ErrNoRows, "sandbox")
 		}
 		count, err := q.CountSandboxTokens(ctx, n.Sandbox)
 		if err != nil {
@@ -32,7 +36,7 @@ func (s *Store) CreateSandboxToken(ctx context.Context, n record.NewSandboxToken
 		if count >= maxSandboxTokens {
 			return space.Errorf(space.CodeQuotaExceeded, "the sandbox has %d valid tokens, which is the limit: revoke some", count)
 		}
-		return q.InsertSandboxToken(ctx, db.InsertSandboxTokenParams{ID: n.ID, Sandbox: n.Sandbox, Name: n.Name, TokenHash: n.Hash[:], Life: n.Life})
+		return q.InsertSandboxToken(later(ctx), db.InsertSandboxTokenParams{ID: n.ID, Sandbox: n.Sandbox, Name: n.Name, TokenHash: n.Hash[:], Life: n.Life})
 	})
 	return id, err
 }

@@ -21,15 +21,18 @@ func insertExecution(ctx context.Context, q *db.Queries, e record.Execution) err
 
 // room is what a node has and carries. Until the transaction ends, no other places a machine there.
 func room(ctx context.Context, q *db.Queries, node string) (record.Room, error) {
-	facts, err := q.LockNode(ctx, node)
-	if err != nil || len(facts) == 0 {
+	if err := q.LockNode(later(ctx), node); err != nil {
 		return record.Room{}, err
 	}
-	load, err := q.NodeLoad(ctx, node) // a statement of its own: it sees what was committed before the lock was had
+	rows, err := q.NodeRoom(ctx, node) // a statement of its own: it sees what was committed before the lock was had
+	if err != nil || len(rows) == 0 {
+		return record.Room{}, err
+	}
+	r := rows[0]
 	return record.Room{
-		Facts: record.Facts{CPUs: uint32(facts[0].Cpus), MemoryBytes: uint64(facts[0].MemoryBytes)},
-		Load:  record.Load{VCPUs: uint64(load.Vcpus), MemoryBytes: uint64(load.MemoryBytes)},
-	}, err
+		Facts: record.Facts{CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes)},
+		Load:  record.Load{VCPUs: uint64(r.LoadVcpus), MemoryBytes: uint64(r.LoadMemoryBytes)},
+	}, nil
 }
 
 // UpdateSandbox changes what isn't its machine's. Conflict if it's going or gone.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/postgres/db"
-	"github.com/space-platform/space/internal/telemetry"
 )
 
 const (
@@ -64,27 +63,13 @@ func (s *Store) write(ctx context.Context, doing string, do func(context.Context
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	in := happened{}
-	if err := s.transact(context.WithValue(ctx, happenedKey{}, in), do); err != nil {
+	ctx = context.WithValue(ctx, happenedKey{}, in)
+	if err := s.transact(ctx, func(t *transaction) error { return do(ctx, db.New(t)) }); err != nil {
 		return explain(doing, err)
 	}
 	s.tell(in)
 	return nil
 }
-
-func (s *Store) transact(ctx context.Context, do func(context.Context, *db.Queries) error) error {
-	tx, err := s.pool.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback(ctx) }() // nothing after a commit; a connection that broke says so below
-	if err := do(ctx, db.New(tx)); err != nil {
-		return err
-	}
-	commits.Inc()
-	return tx.Commit(ctx)
-}
-
-var commits = telemetry.NewCounter("space_db_commits_total", "Transactions that were to be committed. Reads are none.").WithLabelValues()
 
 // forThis has a statement planned for its parameters each time. Others keep a plan that is good for any.
 type forThis struct{ db.DBTX }

@@ -10,34 +10,14 @@ import (
 	"time"
 )
 
-const lockNode = `-- name: LockNode :many
-SELECT cpus, memory_bytes FROM nodes WHERE name = $1 FOR NO KEY UPDATE
+const lockNode = `-- name: LockNode :exec
+SELECT FROM nodes WHERE name = $1 FOR NO KEY UPDATE
 `
 
-type LockNodeRow struct {
-	Cpus        int32
-	MemoryBytes int64
-}
-
-// Held until the transaction ends: who places a machine sees those that were placed before. None: it has never called.
-func (q *Queries) LockNode(ctx context.Context, name string) ([]LockNodeRow, error) {
-	rows, err := q.db.Query(ctx, lockNode, name)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LockNodeRow
-	for rows.Next() {
-		var i LockNodeRow
-		if err := rows.Scan(&i.Cpus, &i.MemoryBytes); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+// Held until the transaction ends: who places a machine sees those that were placed before.
+func (q *Queries) LockNode(ctx context.Context, name string) error {
+	_, err := q.db.Exec(ctx, lockNode, name)
+	return err
 }
 
 const lockSandboxesOfExecutions = `-- name: LockSandboxesOfExecutions :many
@@ -237,25 +217,47 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 	return items, nil
 }
 
-const nodeLoad = `-- name: NodeLoad :one
-SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
-FROM executions e
-JOIN sandboxes s ON s.id = e.sandbox
-LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.node = $1 AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'))
+const nodeRoom = `-- name: NodeRoom :many
+SELECT n.cpus, n.memory_bytes, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
+FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+    FROM executions e
+    JOIN sandboxes s ON s.id = e.sandbox
+    LEFT JOIN execution_status st ON st.execution = e.id
+    WHERE e.node = n.name AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'))) l
+WHERE n.name = $1
 `
 
-type NodeLoadRow struct {
-	Vcpus       int64
-	MemoryBytes int64
+type NodeRoomRow struct {
+	Cpus            int32
+	MemoryBytes     int64
+	LoadVcpus       int64
+	LoadMemoryBytes int64
 }
 
-// What the machines take that run on a node, are paused there, or are about to run.
-func (q *Queries) NodeLoad(ctx context.Context, node string) (NodeLoadRow, error) {
-	row := q.db.QueryRow(ctx, nodeLoad, node)
-	var i NodeLoadRow
-	err := row.Scan(&i.Vcpus, &i.MemoryBytes)
-	return i, err
+// What a node has, and what the machines take that run there, are paused, or are about to run. None: it has never called.
+func (q *Queries) NodeRoom(ctx context.Context, name string) ([]NodeRoomRow, error) {
+	rows, err := q.db.Query(ctx, nodeRoom, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NodeRoomRow
+	for rows.Next() {
+		var i NodeRoomRow
+		if err := rows.Scan(
+			&i.Cpus,
+			&i.MemoryBytes,
+			&i.LoadVcpus,
+			&i.LoadMemoryBytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const observeExecutions = `-- name: ObserveExecutions :many

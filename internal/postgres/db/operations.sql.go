@@ -357,36 +357,6 @@ func (q *Queries) RunningOperations(ctx context.Context, sandboxes []string) ([]
 	return items, nil
 }
 
-const runningSandboxOperation = `-- name: RunningSandboxOperation :many
-SELECT id, kind FROM operations WHERE sandbox = $1::text AND status = 'running' AND holds
-`
-
-type RunningSandboxOperationRow struct {
-	ID   string
-	Kind string
-}
-
-// None or one: those that hold it.
-func (q *Queries) RunningSandboxOperation(ctx context.Context, sandbox string) ([]RunningSandboxOperationRow, error) {
-	rows, err := q.db.Query(ctx, runningSandboxOperation, sandbox)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []RunningSandboxOperationRow
-	for rows.Next() {
-		var i RunningSandboxOperationRow
-		if err := rows.Scan(&i.ID, &i.Kind); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const succeededSandboxOperation = `-- name: SucceededSandboxOperation :many
 SELECT id FROM operations WHERE sandbox = $1::text AND kind = $2 AND status = 'succeeded' ORDER BY created_at DESC, id DESC LIMIT 1
 `

@@ -340,7 +340,7 @@ func (q *Queries) KeepFileKey(ctx context.Context, arg KeepFileKeyParams) ([]byt
 	return file_key_sealed, err
 }
 
-const lockSandbox = `-- name: LockSandbox :one
+const lockSandbox = `-- name: LockSandbox :execrows
 SELECT id FROM sandboxes WHERE project = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
@@ -350,11 +350,12 @@ type LockSandboxParams struct {
 }
 
 // Held until the transaction ends: a verb, and what a node has seen, change a sandbox one after the other.
-func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (string, error) {
-	row := q.db.QueryRow(ctx, lockSandbox, arg.Project, arg.ID)
-	var id string
-	err := row.Scan(&id)
-	return id, err
+func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (int64, error) {
+	result, err := q.db.Exec(ctx, lockSandbox, arg.Project, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const markDeleted = `-- name: MarkDeleted :exec
@@ -364,18 +365,6 @@ UPDATE sandboxes SET deleted_at = now() WHERE id = ANY($1::text[])
 func (q *Queries) MarkDeleted(ctx context.Context, ids []string) error {
 	_, err := q.db.Exec(ctx, markDeleted, ids)
 	return err
-}
-
-const newestEpoch = `-- name: NewestEpoch :one
-SELECT coalesce(max(epoch), 0)::bigint FROM executions WHERE sandbox = $1
-`
-
-// Of all its executions: one that never came to run had a place in the row, too.
-func (q *Queries) NewestEpoch(ctx context.Context, sandbox string) (int64, error) {
-	row := q.db.QueryRow(ctx, newestEpoch, sandbox)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const pausedSandboxes = `-- name: PausedSandboxes :many
@@ -700,6 +689,26 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 		return nil, err
 	}
 	return items, nil
+}
+
+const standing = `-- name: Standing :one
+SELECT coalesce((SELECT max(e.epoch) FROM executions e WHERE e.sandbox = $1::text), 0)::bigint AS epoch,
+    coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS kind
+FROM (SELECT) one LEFT JOIN operations o ON o.sandbox = $1::text AND o.status = 'running' AND o.holds
+`
+
+type StandingRow struct {
+	Epoch     int64
+	Operation string
+	Kind      string
+}
+
+// The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it, empty if none does.
+func (q *Queries) Standing(ctx context.Context, sandbox string) (StandingRow, error) {
+	row := q.db.QueryRow(ctx, standing, sandbox)
+	var i StandingRow
+	err := row.Scan(&i.Epoch, &i.Operation, &i.Kind)
+	return i, err
 }
 
 const touchSandboxes = `-- name: TouchSandboxes :exec

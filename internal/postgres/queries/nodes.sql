@@ -34,17 +34,19 @@ LEFT JOIN LATERAL (SELECT x.id, x.status, x.request, x.traceparent FROM operatio
 WHERE e.node = @node AND e.gone_at IS NULL
 ORDER BY e.created_at, e.id;
 
--- name: LockNode :many
--- Held until the transaction ends: who places a machine sees those that were placed before. None: it has never called.
-SELECT cpus, memory_bytes FROM nodes WHERE name = @name FOR NO KEY UPDATE;
+-- name: LockNode :exec
+-- Held until the transaction ends: who places a machine sees those that were placed before.
+SELECT FROM nodes WHERE name = @name FOR NO KEY UPDATE;
 
--- name: NodeLoad :one
--- What the machines take that run on a node, are paused there, or are about to run.
-SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
-FROM executions e
-JOIN sandboxes s ON s.id = e.sandbox
-LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.node = @node AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'));
+-- name: NodeRoom :many
+-- What a node has, and what the machines take that run there, are paused, or are about to run. None: it has never called.
+SELECT n.cpus, n.memory_bytes, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
+FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+    FROM executions e
+    JOIN sandboxes s ON s.id = e.sandbox
+    LEFT JOIN execution_status st ON st.execution = e.id
+    WHERE e.node = n.name AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'))) l
+WHERE n.name = @name;
 
 -- name: LockSandboxesOfExecutions :many
 -- Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.

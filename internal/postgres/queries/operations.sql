@@ -11,10 +11,6 @@ SELECT o.id, o.project, o.kind, o.status, o.sandbox, o.template, o.error_code, o
     (SELECT coalesce(array_agg(c.sandbox ORDER BY c.sandbox), '{}')::text[] FROM operations c WHERE c.part_of = o.id)::text[] AS children
 FROM operations o WHERE o.project = @project AND o.id = @id;
 
--- name: RunningSandboxOperation :many
--- None or one: those that hold it.
-SELECT id, kind FROM operations WHERE sandbox = @sandbox::text AND status = 'running' AND holds;
-
 -- name: LetGo :exec
 -- Has operations let go of their sandboxes, and go on.
 UPDATE operations SET holds = false WHERE id = ANY(@ids::text[]) AND status = 'running';

@@ -71,13 +71,15 @@ WHERE s.project = @project AND (@with_deleted::boolean OR s.deleted_at IS NULL)
 ORDER BY s.created_at DESC, s.id DESC
 LIMIT @max_rows;
 
--- name: LockSandbox :one
+-- name: LockSandbox :execrows
 -- Held until the transaction ends: a verb, and what a node has seen, change a sandbox one after the other.
 SELECT id FROM sandboxes WHERE project = @project AND id = @id FOR NO KEY UPDATE;
 
--- name: NewestEpoch :one
--- Of all its executions: one that never came to run had a place in the row, too.
-SELECT coalesce(max(epoch), 0)::bigint FROM executions WHERE sandbox = @sandbox;
+-- name: Standing :one
+-- The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it, empty if none does.
+SELECT coalesce((SELECT max(e.epoch) FROM executions e WHERE e.sandbox = @sandbox::text), 0)::bigint AS epoch,
+    coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS kind
+FROM (SELECT) one LEFT JOIN operations o ON o.sandbox = @sandbox::text AND o.status = 'running' AND o.holds;
 
 -- name: Desire :exec
 -- A new execution, if there is one, becomes the current one.
