@@ -124,7 +124,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: filepath.Join(c.Volume.Path, snapshotsName), Volume: volume{}, Own: disk.OwnParts, Changed: changes.Notify,
-		Extents: disk.Extents, Templates: filepath.Join(c.Volume.Path, templatesName),
+		Template: h.templates.Origin, Extents: disk.Extents, Templates: filepath.Join(c.Volume.Path, templatesName),
 		Seal: c.Driver.Capabilities().SealedMemory && !c.Driver.Capabilities().SharedMemory, MemoryBytes: int64(facts.GetMemoryBytes()),
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"time"
@@ -10,12 +11,18 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
-// takeTimeout bounds what is done to a machine for a snapshot, but not what is done to its files afterwards.
+// takeTimeout bounds what is done to a machine for a snapshot; what is done to its files afterwards has the time that they may take, see sealTime.
 const takeTimeout = 2 * time.Minute
+
+// sealTime is how long the files of a snapshot may take to be durable: all that a machine of a size can have changed.
+func sealTime(s rootfs.Size) time.Duration { return snapshot.ReadTime(s.MemoryBytes + s.DiskBytes) }
+
+var errSealTimeout = space.Errorf(space.CodeTimeout, "the snapshot's files weren't durable in time: the node's disk is overloaded, or broken")
 
 // TakeSnapshot begins a snapshot of an execution and returns at once; the store's reports tell how it goes. Of one that is there, being made or failed, nothing
 // is done. The execution goes on in the state that it's in: running, paused, or, for its disk alone, stopped.
@@ -113,15 +120,22 @@ type picture struct {
 	finish vmm.Finish // nil for none; else the memory is whole when it has returned, and it must be called
 }
 
-// publish makes a picture durable.
+// publish makes a picture durable, in its time.
 func (e *execution) publish(ctx context.Context, b *snapshot.Building, p picture) error {
 	began := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, e.table.sealTime(e.size()), errSealTimeout)
+	defer cancel()
+	var err error
 	if p.finish != nil {
-		if err := p.finish(ctx); err != nil {
-			return err
-		}
+		err = p.finish(ctx)
 	}
-	if err := b.Publish(ctx, p.Machine); err != nil {
+	if err == nil {
+		err = b.Publish(ctx, p.Machine)
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errSealTimeout) {
+		return fmt.Errorf("%w: %w", errSealTimeout, err)
+	}
+	if err != nil {
 		return err
 	}
 	e.log.LogAttrs(ctx, slog.LevelInfo, "snapshot taken", slog.String("snapshot", b.Snapshot()), slog.String("kind", string(b.Kind())),

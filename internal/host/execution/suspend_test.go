@@ -479,12 +479,63 @@ func (r *rig) failAt(step string) {
 
 // TestASuspendIsDoneOrWasNever ends the daemon in each step, by a signal that it obeys and by one that it doesn't: then what it still does is undone.
 func TestASuspendIsDoneOrWasNever(t *testing.T) {
-	for _, step := range suspendSteps {
-		for _, how := range []string{"TERM", "KILL"} {
-			for _, before := range []space.ExecutionState{space.ExecutionRunning, space.ExecutionPaused} {
+	for before, steps := range map[space.ExecutionState][]string{
+		space.ExecutionRunning: suspendSteps, space.ExecutionPaused: suspendSteps[2:], // it has been through the first two, see below
+	} {
+		for _, step := range steps {
+			for _, how := range []string{"TERM", "KILL"} {
 				t.Run(step+" "+how+" "+string(before), func(t *testing.T) { endInSuspend(t, step, how, before) })
 			}
 		}
+	}
+}
+
+// TestAPausedOneIsSuspendedAsItStands: its guest is asked nothing, and its machine isn't paused again.
+func TestAPausedOneIsSuspendedAsItStands(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	if err := table.Pause(t.Context(), o.Route); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.mute = true
+	r.mu.Unlock()
+	r.failAt("pause")
+	suspend(t, r, table, o, snapshotID())
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
+}
+
+// TestASnapshotIsDurableInTimeOrNotAtAll has a disk that takes nothing: a suspend gives up, and the sandbox goes on; a snapshot of one that runs fails.
+func TestASnapshotIsDurableInTimeOrNotAtAll(t *testing.T) {
+	for name, begin := range map[string]func(*Table, context.Context, space.Route, string) error{
+		"suspend":  (*Table).Suspend,
+		"snapshot": func(t *Table, ctx context.Context, r space.Route, id string) error { return t.TakeSnapshot(ctx, r, id, snapshot.Full) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			table.sealTime = func(rootfs.Size) time.Duration { return 10 * time.Millisecond }
+			ensure(t, table, o, space.ExecutionRunning)
+			there := r.stopAt("finish") // until its context ends
+			id := snapshotID()
+			if err := begin(table, t.Context(), o.Route, id); err != nil {
+				t.Fatal(err)
+			}
+			<-there
+			if s := r.awaitSnapshot(t, id); s.State != snapshot.Failed || space.CodeOf(s.Err) != space.CodeTimeout {
+				t.Errorf("the snapshot is %+v", s)
+			}
+			awaitState(t, table, o, space.ExecutionRunning)
+			if err := table.Guest(t.Context(), o.Route, func(*link.Link) error { return nil }); err != nil {
+				t.Errorf("a call afterwards: %v", err)
+			}
+			table.sealTime = sealTime
+			suspend(t, r, table, o, snapshotID())
+			remove(t, table, o.Route)
+			r.checkNothingLeft()
+		})
 	}
 }
 
@@ -495,9 +546,6 @@ func endInSuspend(t *testing.T, step, how string, before space.ExecutionState) {
 	r.scribble(o, "files")
 	_, ses := begin(t, table, o.Route)
 	if before == space.ExecutionPaused {
-		if step == "rest" || step == "pause" {
-			t.Skip("a paused machine has been through that")
-		}
 		if err := table.Pause(t.Context(), o.Route); err != nil {
 			t.Fatal(err)
 		}

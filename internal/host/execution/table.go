@@ -34,6 +34,7 @@ type Table struct {
 	owners sync.WaitGroup
 
 	measuring chan struct{} // held by those who measure
+	sealTime  func(rootfs.Size) time.Duration
 	pool      *pool
 
 	mu      sync.Mutex // guards what follows
@@ -80,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{cfg: cfg, execs: map[string]*execution{}, kept: map[string]*keptSessions{}, measuring: make(chan struct{}, maxMeasuring)}
+	t := &Table{cfg: cfg, execs: map[string]*execution{}, kept: map[string]*keptSessions{}, measuring: make(chan struct{}, maxMeasuring), sealTime: sealTime}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.pool = newPool(t)
 	for name, r := range records {

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"fmt"
 	"os"
 )
@@ -13,7 +14,7 @@ type Part struct {
 
 // Parts returns what the manifest says of a file of which only parts are its own: the digest is of their blocks, with their numbers, zeroes left
 // out. It takes as long as they are large. The parts are whole blocks, but for the file's end.
-func Parts(path string, parts []Part) (Info, error) {
+func Parts(ctx context.Context, path string, parts []Part) (Info, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Info{}, err
@@ -23,7 +24,7 @@ func Parts(path string, parts []Part) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	s := newSealer(f, true)
+	s := newSealer(ctx, f, true)
 	for _, p := range parts {
 		if p.Offset < 0 || p.Bytes < 0 || p.Offset%blockBytes != 0 || p.Bytes > size.Size()-p.Offset {
 			return Info{}, fmt.Errorf("read %s: no part of it lies at %d with %d bytes", path, p.Offset, p.Bytes)

@@ -4,6 +4,7 @@ package seal
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -32,13 +33,13 @@ type Info struct {
 
 // File makes holes of a file's zeroes, writes what remains to the disk and returns what the manifest says of it. The digest is of each block that isn't
 // zero, with its number.
-func File(path string) (Info, error) {
+func File(ctx context.Context, path string) (Info, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return Info{}, err
 	}
 	defer f.Close()
-	info, err := scan(f, false)
+	info, err := scan(ctx, f, false)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -48,35 +49,35 @@ func File(path string) (Info, error) {
 	return info, nil
 }
 
-// Digest is what File returned as a file's SHA256, of what the file holds now.
-func Digest(path string) (string, error) {
+// Digest is what File would return of what a file holds now, which is left as it is.
+func Digest(ctx context.Context, path string) (Info, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", err
+		return Info{}, err
 	}
 	defer f.Close()
-	info, err := scan(f, true)
+	info, err := scan(ctx, f, true)
 	if err != nil {
-		return "", fmt.Errorf("read %s: %w", path, err)
+		return Info{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	return info.SHA256, nil
+	return info, nil
 }
 
 // scan goes through a file and makes holes of its zeroes, unless they're to be left alone.
-func scan(f *os.File, keep bool) (Info, error) {
+func scan(ctx context.Context, f *os.File, keep bool) (Info, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return Info{}, err
 	}
-	s := newSealer(f, keep)
+	s := newSealer(ctx, f, keep)
 	if err := s.extents(size); err != nil {
 		return Info{}, err
 	}
 	return s.info(size), nil
 }
 
-func newSealer(f *os.File, keep bool) *sealer {
-	return &sealer{file: f, keep: keep, sum: sha256.New(), buf: make([]byte, readBytes)}
+func newSealer(ctx context.Context, f *os.File, keep bool) *sealer {
+	return &sealer{ctx: ctx, file: f, keep: keep, sum: sha256.New(), buf: make([]byte, readBytes)}
 }
 
 // info is what has been found of a file of a size.
@@ -87,6 +88,7 @@ func (s *sealer) info(size int64) Info {
 // sealer goes through a file once. Its digest covers each block that isn't zero, with its number, so that it doesn't depend on where the
 // holes are.
 type sealer struct {
+	ctx  context.Context // ends it between two reads
 	file *os.File
 	keep bool // leave zero blocks alone
 	sum  hash.Hash
@@ -101,6 +103,9 @@ func (s *sealer) extents(size int64) error {
 
 func (s *sealer) extent(start, end int64) error {
 	for at := start; at < end; at += int64(len(s.buf)) {
+		if err := context.Cause(s.ctx); err != nil {
+			return err
+		}
 		n, err := s.file.ReadAt(s.buf[:min(int64(len(s.buf)), end-at)], at)
 		if err != nil && err != io.EOF {
 			return err

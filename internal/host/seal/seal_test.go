@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"context"
 	"bytes"
 	"os"
 	"path/filepath"
@@ -41,11 +42,11 @@ func TestSealKeepsTheContentAndTheDigestIgnoresHoles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := File(sparse)
+		a, err := File(context.Background(), sparse)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := File(full)
+		b, err := File(context.Background(), full)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func TestSealDigestTellsFilesApart(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]string{}
 	for name, blocks := range map[string][]byte{"a": {2, 0}, "b": {0, 2}, "c": {2, 2}, "d": {3, 0}, "e": {}} {
-		info, err := File(write(t, dir, name, blocks))
+		info, err := File(t.Context(), write(t, dir, name, blocks))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,19 @@
 package snapshot
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -42,7 +48,7 @@ func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), e
 		e.loads--
 		s.mu.Unlock()
 	}
-	if err := e.check(boot); err != nil {
+	if err := s.check(e, boot); err != nil {
 		give()
 		slog.Error("a snapshot is damaged", "snapshot", id, "err", err)
 		return Snapshot{}, nil, err
@@ -90,25 +96,78 @@ func (e *entry) look() (seen map[string]seal.Inode, err error) {
 			seen[name] = i
 		}
 	}
-	return seen, err
+	return seen, errors.Join(err, e.lookAtSessions(seen))
 }
 
-// check compares the files with the manifest, and with those that were there when it was read. What is fine but for memory and state can be booted.
-func (e *entry) check(boot bool) error {
-	if err := errors.Join(e.checkFile(manifestName), e.checkFile(DiskName)); err != nil {
-		return space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is damaged: %s", e.Snapshot, err)
+// check compares the files with the manifest, and with those that were there when it was read. What is fine but for memory, state and sessions can be booted.
+func (s *Store) check(e *entry, boot bool) error {
+	o, give := s.origin(e.Template, e.Machine)
+	if give != nil {
+		defer give()
+	}
+	err := errors.Join(e.checkFile(manifestName), e.checkFile(DiskName))
+	if err == nil {
+		err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, o, s) })
+	}
+	if err != nil {
+		return unusable(err, "snapshot %s is damaged: %s", e.Snapshot, err)
 	}
 	if boot || e.Kind == Disk {
 		return nil
 	}
-	err := errors.Join(e.checkFile(MemoryName), e.checkFile(StateName))
+	err = errors.Join(e.checkFile(MemoryName), e.checkFile(StateName), e.checkSessions())
 	if err == nil {
-		err = e.verified()
+		err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, o, s) })
 	}
 	if err != nil {
-		return space.Errorf(space.CodeSnapshotUnusable, "the memory in snapshot %s is damaged; its disk can still be booted: %s", e.Snapshot, err)
+		return unusable(err, "the memory in snapshot %s is damaged; its disk can still be booted: %s", e.Snapshot, err)
 	}
 	return nil
+}
+
+// unusable is why a snapshot isn't loaded: its damage, or that it couldn't be read in time.
+func unusable(err error, format string, args ...any) error {
+	if space.CodeOf(err) == space.CodeTimeout {
+		return err
+	}
+	return space.Errorf(space.CodeSnapshotUnusable, format, args...)
+}
+
+// checkSessions looks at the sessions' files without reading them.
+func (e *entry) checkSessions() error {
+	now := map[string]seal.Inode{}
+	if err := e.lookAtSessions(now); err != nil {
+		return fmt.Errorf("%s can't be looked at", SessionsName)
+	}
+	for name, i := range now {
+		if e.seen[name] != i {
+			return fmt.Errorf("%s was changed or exchanged", name)
+		}
+	}
+	for name := range e.seen {
+		if _, there := now[name]; !there && strings.HasPrefix(name, SessionsName) {
+			return fmt.Errorf("%s is missing", name)
+		}
+	}
+	return nil
+}
+
+// lookAtSessions notes which files of sessions there are.
+func (e *entry) lookAtSessions(seen map[string]seal.Inode) error {
+	if e.Machine.Sessions == 0 {
+		return nil
+	}
+	return filepath.WalkDir(e.file(SessionsName), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(e.dir, path)
+		if err != nil {
+			return err
+		}
+		seen[name], err = seal.InodeOf(path)
+		return err
+	})
 }
 
 // checkFile looks at a file without reading it.
@@ -129,28 +188,105 @@ func (e *entry) checkFile(name string) error {
 	return nil
 }
 
-// verify reads what a machine is loaded from and compares it with the manifest.
-func (e *entry) verify() error {
-	digest, err := seal.Digest(e.file(StateName))
-	if err != nil {
-		return fmt.Errorf("%s can't be read", StateName)
+// proof is that files hold what the manifest says. It's made once in a life of the daemon; what is seen of the files afterwards says that they're still those.
+type proof struct {
+	mu   sync.Mutex
+	done bool
+	err  error
+}
+
+func proved() proof { return proof{done: true} }
+
+// verify reads the files, unless that was done. If it's done in time its result stays.
+func (p *proof) verify(bytes int64, read func(context.Context) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return p.err
 	}
-	if digest != e.manifest.Files[StateName].SHA256 {
-		return fmt.Errorf("%s isn't what was saved", StateName)
+	ctx, cancel := context.WithTimeout(context.Background(), ReadTime(bytes))
+	defer cancel()
+	err := read(ctx)
+	if ctx.Err() != nil {
+		return space.Errorf(space.CodeTimeout, "it couldn't be read within %s", ReadTime(bytes))
 	}
-	want := e.manifest.Files[MemoryName].SHA256
-	if e.Whole {
-		digest, err = seal.Digest(e.file(MemoryName))
-	} else {
-		var info seal.Info
-		info, err = seal.Parts(e.file(MemoryName), e.manifest.Changed)
-		digest = info.SHA256
+	p.done, p.err = true, err
+	return err
+}
+
+// How long files may take to be read and made durable.
+const (
+	readLeast = 2 * time.Minute
+	readRate  = 16 << 20 // bytes in a second, at the least: a disk on which everybody is
+)
+
+// ReadTime is how long so many bytes may take to be read, or written.
+func ReadTime(bytes int64) time.Duration {
+	return readLeast + time.Duration(bytes/readRate)*time.Second
+}
+
+// dataBytes are those that the digests are of.
+func (e *entry) dataBytes() int64 {
+	n := int64(0)
+	for _, f := range e.manifest.Files {
+		n += f.Data
 	}
-	if err != nil {
-		return fmt.Errorf("%s can't be read", MemoryName)
+	return n
+}
+
+// verify reads what a machine is loaded from, but for the disk, and compares it with the manifest.
+func (e *entry) verify(ctx context.Context, o Origin, s *Store) error {
+	state, err := seal.Digest(ctx, e.file(StateName))
+	if err := e.compare(StateName, state, err); err != nil {
+		return err
 	}
-	if digest != want {
-		return fmt.Errorf("%s isn't what was saved", MemoryName)
+	if err := e.verifyParts(ctx, MemoryName, e.Whole, e.manifest.Changed, o.Memory, s); err != nil {
+		return err
+	}
+	if _, named := e.manifest.Files[SessionsName]; !named || e.Machine.Sessions == 0 {
+		return nil
+	}
+	sessions, err := seal.Tree(ctx, e.file(SessionsName))
+	return e.compare(SessionsName, sessions, err)
+}
+
+// verifyDisk does the same for the disk. One of whose digest the manifest says nothing was made by an older version.
+func (e *entry) verifyDisk(ctx context.Context, o Origin, s *Store) error {
+	if e.manifest.Files[DiskName].SHA256 == "" {
+		return nil
+	}
+	return e.verifyParts(ctx, DiskName, e.manifest.WholeDisk, e.manifest.DiskChanged, o.Disk, s)
+}
+
+// verifyParts compares a file, or those parts of it that aren't its origin's, with the manifest. If the origin is there the rest must share its blocks.
+func (e *entry) verifyParts(ctx context.Context, name string, whole bool, parts []seal.Part, origin string, s *Store) error {
+	if whole {
+		info, err := seal.Digest(ctx, e.file(name))
+		return e.compare(name, info, err)
+	}
+	info, err := seal.Parts(ctx, e.file(name), parts)
+	if err := e.compare(name, info, err); err != nil || origin == "" {
+		return err
+	}
+	differing, err := s.differing(ctx, e.file(name), origin)
+	switch {
+	case errors.Is(err, disk.ErrFragmented), errors.Is(err, os.ErrNotExist): // of which nothing can be said
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s can't be looked at", name)
+	case !covered(clip(differing, info.Bytes), parts):
+		return fmt.Errorf("%s isn't what was saved: parts of it are neither its own nor those of what it was made from", name)
+	}
+	return nil
+}
+
+// compare says whether a file holds what was saved.
+func (e *entry) compare(name string, got seal.Info, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s can't be read", name)
+	case got.SHA256 != e.manifest.Files[name].SHA256:
+		return fmt.Errorf("%s isn't what was saved", name)
 	}
 	return nil
 }

@@ -152,11 +152,7 @@ func TestSessionsCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, b)
-	err = os.Mkdir(b.File(SessionsName), 0o700)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(b.File(SessionsName), "output"), make([]byte, 2*mib), 0o600)
-	}
-	if err == nil {
+	if err = os.WriteFile(filepath.Join(b.File(SessionsName), "output"), make([]byte, 2*mib), 0o600); err == nil {
 		err = b.Publish(t.Context(), machineOf())
 	}
 	if err != nil {

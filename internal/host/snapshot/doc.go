@@ -10,9 +10,9 @@
 // # What is compared before a load
 //
 // The manifest names what the machine was and what the files hold. Its digest is the snapshot's: who orders a load says it, so that a snapshot that was
-// exchanged, set back or mixed isn't loaded. The files must be those that were there when the manifest was written or read, by inode and time of change; the
-// data of state and memory is read and compared once in each life of the daemon. Of the memory that's what the machine had changed since it was loaded; the
-// rest is its origin's, whose blocks it shares. A disk isn't read: its damage shows in its file system.
+// exchanged, set back or mixed isn't loaded. The files must be those that were there when the manifest was written or read, by inode and time of change; their
+// data is read and compared once in each life of the daemon. Of memory and disk that's what the machine had changed since they were copied from its origin, another
+// snapshot or the template's; the rest must share the origin's blocks, as long as that's there. A disk whose origin was gone when it was saved is read whole.
 //
 // # Forks
 //

@@ -77,6 +77,9 @@ func (b *Building) Publish(ctx context.Context, m Machine) error {
 	if err := durable.SyncTree(ctx, b.dir); err != nil { // the sessions, above all
 		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
 	}
+	if err := b.sealSessions(ctx, &out); err != nil {
+		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
+	}
 	if err := durable.WriteJSON(b.File(manifestName), out, 0o600); err != nil {
 		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
 	}
@@ -98,15 +101,15 @@ func (b *Building) seal(ctx context.Context, m *manifest) error {
 		var err error
 		switch {
 		case name == DiskName:
-			m.Files[name], err = unread(path)
+			err = b.sealDisk(ctx, path, m)
 		case name == MemoryName && !m.Whole:
 			m.Files[name], m.Changed, err = b.changed(ctx, path)
 			if errors.Is(err, disk.ErrFragmented) { // its parts are too many to be named: all of it is read
-				m.Files[name], err = seal.File(path)
+				m.Files[name], err = seal.File(ctx, path)
 				m.Whole = true
 			}
 		default:
-			m.Files[name], err = seal.File(path)
+			m.Files[name], err = seal.File(ctx, path)
 		}
 		if err != nil {
 			return err
@@ -118,33 +121,66 @@ func (b *Building) seal(ctx context.Context, m *manifest) error {
 	return nil
 }
 
-// unread makes a file durable without reading it.
-func unread(path string) (seal.Info, error) {
+// sealDisk makes the disk durable and notes what differs from its origin; all of it if that's gone, or is cut into too many pieces.
+func (b *Building) sealDisk(ctx context.Context, path string, m *manifest) error {
+	size, err := syncFile(path)
+	if err != nil {
+		return err
+	}
+	o, give := b.store.origin(m.Template, m.Machine)
+	err = disk.ErrFragmented
+	if give != nil {
+		m.DiskChanged, err = b.store.differing(ctx, path, o.Disk)
+		give()
+	}
+	if errors.Is(err, disk.ErrFragmented) {
+		m.WholeDisk = true
+		m.Files[DiskName], err = seal.Digest(ctx, path)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	m.DiskChanged = clip(m.DiskChanged, size)
+	m.Files[DiskName], err = seal.Parts(ctx, path, m.DiskChanged)
+	return err
+}
+
+// syncFile makes a file durable, and returns its length.
+func syncFile(path string) (size int64, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return seal.Info{}, err
+		return 0, err
 	}
 	defer f.Close()
 	if err := f.Sync(); err != nil {
-		return seal.Info{}, fmt.Errorf("write out %s: %w", path, err)
+		return 0, fmt.Errorf("write out %s: %w", path, err)
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return seal.Info{}, err
+		return 0, err
 	}
-	return seal.Info{Bytes: info.Size()}, nil
+	return info.Size(), nil
+}
+
+// sealSessions notes what the sessions' files hold, which are durable.
+func (b *Building) sealSessions(ctx context.Context, m *manifest) (err error) {
+	if m.Sessions > 0 {
+		m.Files[SessionsName], err = seal.Tree(ctx, b.File(SessionsName))
+	}
+	return err
 }
 
 // changed makes a clone durable and notes what differs from its origin.
 func (b *Building) changed(ctx context.Context, path string) (seal.Info, []seal.Part, error) {
-	if _, err := unread(path); err != nil {
+	if _, err := syncFile(path); err != nil {
 		return seal.Info{}, nil, err
 	}
 	parts, err := b.store.cfg.Own(ctx, path)
 	if err != nil {
 		return seal.Info{}, nil, err
 	}
-	info, err := seal.Parts(path, parts)
+	info, err := seal.Parts(ctx, path, parts)
 	return info, parts, err
 }
 
@@ -154,7 +190,7 @@ func (b *Building) ready(dir string, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m, bytes: bytes, verified: func() error { return nil }}
+	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m, bytes: bytes, files: proved(), disk: proved()}
 	if e.seen, err = e.look(); err != nil {
 		return err
 	}

@@ -65,8 +65,10 @@ type manifest struct {
 	Format int `json:"format"`
 	Order
 	Machine
-	Changed []seal.Part          `json:"changed,omitempty"` // the parts of the memory that its digest is of, unless that's all of it
-	Files   map[string]seal.Info `json:"files"`
+	Changed     []seal.Part          `json:"changed,omitempty"`      // the parts of the memory that its digest is of, unless that's all of it
+	DiskChanged []seal.Part          `json:"disk_changed,omitempty"` // the same of the disk
+	WholeDisk   bool                 `json:"whole_disk,omitempty"`   // its digest is of all of the disk
+	Files       map[string]seal.Info `json:"files"`                  // sessions, if there are some, among them
 }
 
 // files are the names of what a kind has.

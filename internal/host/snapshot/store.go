@@ -38,6 +38,8 @@ type Config struct {
 	Dir    string // on the volume with the executions, so that cloning is cheap
 	Volume seal.Volume
 	Own    func(ctx context.Context, path string) ([]seal.Part, error) // the parts of a file that it shares with no other
+	// Template returns the snapshot of a template that has a digest, which stays until give is called; a nil give: there's none. Nil: there never is one.
+	Template func(template, digest string) (o Origin, give func())
 
 	Extents   func(ctx context.Context, path string, do func(disk.Extent)) error // of a file
 	Templates string                                                             // all templates' directories, each named after its template's label; what they hold counts for no snapshot. "": there are none
@@ -75,9 +77,10 @@ type entry struct {
 	digest   string // with Ready
 	seen     map[string]seal.Inode
 	manifest manifest
-	bytes    int64        // 0: not measured yet
-	loads    int          // machines that are being loaded from it
-	verified func() error // with Ready: verify, done once; it isn't called with mu held
+	bytes    int64 // 0: not measured yet
+	loads    int   // machines that are being loaded from it
+	files    proof // with Ready: that all files hold what the manifest says
+	disk     proof // with Ready: that the disk does
 	removing bool
 	sharing  sync.Mutex // held while the memory is being shared
 	shared   shared
@@ -138,7 +141,6 @@ func (s *Store) adopt(name string) error {
 	if e.seen, err = e.look(); err != nil { // a file is missing: whoever wants to load it is told
 		slog.Error("a snapshot isn't whole", "snapshot", m.Snapshot, "err", err)
 	}
-	e.verified = sync.OnceValue(e.verify)
 	s.entries[m.Snapshot] = e
 	return nil
 }

@@ -80,10 +80,14 @@ func fill(t *testing.T, b *Building) {
 			t.Fatal(err)
 		}
 	}
+	session := filepath.Join(b.File(SessionsName), "session")
+	if err := errors.Join(os.MkdirAll(session, 0o700), os.WriteFile(filepath.Join(session, "ring"), []byte("output"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func machineOf() Machine {
-	return Machine{Kernel: "k", At: time.Now().UTC(), VMM: &vmm.Manifest{Driver: "test"}}
+	return Machine{Kernel: "k", At: time.Now().UTC(), VMM: &vmm.Manifest{Driver: "test"}, Sessions: 1}
 }
 
 // take makes a full snapshot.
@@ -288,21 +292,22 @@ func TestNothingElseIsLoaded(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		change   func(t *testing.T, dir string)
-		boots    bool // its disk can still be booted
-		sameLife bool // it's only seen in the life that made it
+		change func(t *testing.T, dir string)
+		boots  bool // its disk can still be booted
 	}{
-		"state":    {change: rewrite(StateName, "X"), boots: true},
-		"memory":   {change: rewrite(MemoryName, "X"), boots: true},
-		"manifest": {change: rewrite(manifestName, " ")},
-		"disk":     {change: rewrite(DiskName, "X"), sameLife: true},
+		"state":      {change: rewrite(StateName, "X"), boots: true},
+		"memory":     {change: rewrite(MemoryName, "X"), boots: true},
+		"manifest":   {change: rewrite(manifestName, " ")},
+		"disk":       {change: rewrite(DiskName, "X")},
+		"a session":  {change: rewrite(SessionsName+"/session/ring", "X"), boots: true},
+		"no session": {change: func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, SessionsName, "session", "ring")) }, boots: true},
+		"a session more": {change: func(t *testing.T, dir string) {
+			os.WriteFile(filepath.Join(dir, SessionsName, "session", "spec"), nil, 0o600)
+		}, boots: true},
 		"cut disk": {change: func(t *testing.T, dir string) { os.Truncate(filepath.Join(dir, DiskName), 1) }},
 		"no state": {change: func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, StateName)) }, boots: true},
 	} {
 		for life, again := range map[string]bool{"same life": false, "next life": true} {
-			if again && c.sameLife {
-				continue
-			}
 			t.Run(name+", "+life, func(t *testing.T) {
 				dir := t.TempDir()
 				s := open(t, dir, directories{})

@@ -9,6 +9,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
@@ -59,6 +60,23 @@ func (s *Store) SnapshotFor(template string, size rootfs.Size) (_ Snapshot, give
 	}
 	b.use.RLock() // nobody waits to write whom a template still shows
 	return s.snapshot(b), b.use.RUnlock, nil
+}
+
+// Origin returns the files of a template's snapshot that has a digest, which stay until give is called; a nil give: it has none.
+func (s *Store) Origin(template, digest string) (o snapshot.Origin, give func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.templates[template]
+	if !ok || e.removing {
+		return o, nil
+	}
+	for _, b := range e.snapshots() {
+		if b.digest == digest {
+			b.use.RLock()
+			return snapshot.Origin{Disk: b.file(diskName), Memory: b.file(memoryName)}, b.use.RUnlock
+		}
+	}
+	return o, nil
 }
 
 // Loadable is a snapshot from which machines can be loaded.

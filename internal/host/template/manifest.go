@@ -1,6 +1,7 @@
 package template
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -116,12 +117,12 @@ func (b *base) remember() error {
 // machine do anything. Their data is read whole, some 40 MiB. A disk's damage shows in its file system; reading all of it takes seconds.
 func (b *base) verify() error {
 	for _, name := range []string{stateName, memoryName} {
-		got, err := seal.Digest(b.file(name))
+		got, err := seal.Digest(context.Background(), b.file(name))
 		if err != nil {
 			return err
 		}
-		if want := b.m.Files[name].SHA256; got != want {
-			return fmt.Errorf("%s has the digest %s, the manifest says %s", name, got, want)
+		if want := b.m.Files[name].SHA256; got.SHA256 != want {
+			return fmt.Errorf("%s has the digest %s, the manifest says %s", name, got.SHA256, want)
 		}
 	}
 	return nil

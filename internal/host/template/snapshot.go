@@ -31,7 +31,7 @@ func (b *builder) snapshot(ctx context.Context) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.finish(vm); err != nil {
+	if err := b.finish(ctx, vm); err != nil {
 		return nil, err
 	}
 	if err := seal.Publish(b.cfg.Volume, b.dir, b.final()); err != nil {
@@ -68,7 +68,7 @@ func (b *builder) save(ctx context.Context, g guest) (vmm.Manifest, error) {
 }
 
 // finish makes the files durable, and the manifest after them.
-func (b *builder) finish(vm vmm.Manifest) error {
+func (b *builder) finish(ctx context.Context, vm vmm.Manifest) error {
 	b.now("sealing the base snapshot")
 	m := manifest{
 		Format: format, Template: b.order.Template, Order: b.order, Secondary: b.secondary, Made: time.Now().UTC(), Size: b.size,
@@ -76,7 +76,7 @@ func (b *builder) finish(vm vmm.Manifest) error {
 	}
 	for _, name := range []string{diskName, memoryName, stateName} {
 		path := filepath.Join(b.dir, name)
-		info, err := seal.File(path)
+		info, err := seal.File(ctx, path)
 		if err != nil {
 			return err
 		}

@@ -197,7 +197,7 @@ func (r *rig) put(o Order, change func(*manifest)) {
 			continue
 		}
 		var err error
-		if m.Files[name], err = seal.File(filepath.Join(dir, name)); err != nil {
+		if m.Files[name], err = seal.File(r.t.Context(), filepath.Join(dir, name)); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -1,0 +1,131 @@
+package snapshot
+
+import (
+	"context"
+	"slices"
+
+	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/seal"
+)
+
+const (
+	partGap  = 64 << 10 // bytes: parts that are as close are one, for a manifest that stays small; what is between them is the origin's and stays so, too
+	maxParts = 1 << 17  // of one file that a manifest names; some 40 bytes each
+)
+
+// Origin is where the files of a machine were copied from.
+type Origin struct{ Disk, Memory string }
+
+// origin returns what a machine's files are copies of, as long as that's there and is what it was: the snapshot that it was loaded from, or its template's. It stays
+// until give is called; nil: there's none.
+func (s *Store) origin(template string, m Machine) (o Origin, give func()) {
+	if m.Parent == "" {
+		if s.cfg.Template == nil || m.TemplateDigest == "" {
+			return Origin{}, nil
+		}
+		return s.cfg.Template(template, m.TemplateDigest)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.loadable(m.Parent, m.ParentDigest)
+	if err != nil {
+		return Origin{}, nil
+	}
+	e.loads++
+	return Origin{Disk: e.file(DiskName), Memory: e.file(MemoryName)}, func() {
+		s.mu.Lock()
+		e.loads--
+		s.mu.Unlock()
+	}
+}
+
+// run is a part of a file with its place on the volume.
+type run struct{ offset, place, bytes int64 }
+
+// runs are a file's, in the order of their offsets.
+func (s *Store) runs(ctx context.Context, path string) ([]run, error) {
+	var out []run
+	err := s.cfg.Extents(ctx, path, func(e disk.Extent) { out = append(out, run{e.Offset, e.Place, e.Bytes}) })
+	return out, err
+}
+
+// differing returns the parts of a file that have blocks, and others than its origin has there. Both have been synced. Holes are none. disk.ErrFragmented if they're
+// too many to be named.
+func (s *Store) differing(ctx context.Context, path, origin string) ([]seal.Part, error) {
+	own, err := s.runs(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := s.runs(ctx, origin)
+	if err != nil {
+		return nil, err
+	}
+	parts := without(own, theirs)
+	if len(parts) > maxParts {
+		return nil, disk.ErrFragmented
+	}
+	return parts, nil
+}
+
+// without returns the parts of some runs that lie elsewhere than other ones do.
+func without(own, theirs []run) []seal.Part {
+	var parts []seal.Part
+	for _, r := range own {
+		for len(theirs) > 0 && theirs[0].offset+theirs[0].bytes <= r.offset {
+			theirs = theirs[1:]
+		}
+		at, end := r.offset, r.offset+r.bytes
+		for _, t := range theirs {
+			if t.offset >= end {
+				break
+			}
+			if r.place < 0 || t.place < 0 || r.place-r.offset != t.place-t.offset {
+				continue
+			}
+			parts = appendPart(parts, at, max(at, t.offset))
+			at = max(at, min(end, t.offset+t.bytes))
+		}
+		parts = appendPart(parts, at, end)
+	}
+	return parts
+}
+
+// appendPart adds what lies from one offset to another, to the last part if that's close.
+func appendPart(parts []seal.Part, from, to int64) []seal.Part {
+	if from == to {
+		return parts
+	}
+	if last := len(parts) - 1; last >= 0 && from-(parts[last].Offset+parts[last].Bytes) <= partGap {
+		parts[last].Bytes = to - parts[last].Offset
+		return parts
+	}
+	return append(parts, seal.Part{Offset: from, Bytes: to - from})
+}
+
+// clip leaves out what lies beyond a file's end: its last block has more than it.
+func clip(parts []seal.Part, size int64) []seal.Part {
+	for i := range parts {
+		parts[i].Bytes = min(parts[i].Bytes, size-parts[i].Offset)
+	}
+	return slices.DeleteFunc(parts, func(p seal.Part) bool { return p.Bytes <= 0 })
+}
+
+// covered reports whether all of some parts lies in others. Both are in order.
+func covered(parts, by []seal.Part) bool {
+	for _, p := range parts {
+		for len(by) > 0 && by[0].Offset+by[0].Bytes <= p.Offset {
+			by = by[1:]
+		}
+		at := p.Offset
+		for _, b := range by {
+			if b.Offset > at || at >= p.Offset+p.Bytes {
+				break
+			}
+			at = b.Offset + b.Bytes
+		}
+		if at < p.Offset+p.Bytes {
+			return false
+		}
+	}
+	return true
+}

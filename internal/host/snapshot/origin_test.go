@@ -1,0 +1,212 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/disk/btrfs"
+	"github.com/space-platform/space/internal/host/seal"
+)
+
+// blocks is a file, block by block: where each lies; 0: it's a hole.
+type blocks []int64
+
+// runs joins neighbours at random, as a file system does.
+func (b blocks) runs(t *rapid.T) []run {
+	var out []run
+	for i, place := range b {
+		if place == 0 {
+			continue
+		}
+		r := run{int64(i) * block, place * block, block}
+		if place < 0 {
+			r.place = -1
+		}
+		if n := len(out) - 1; n >= 0 && r.place >= 0 && out[n].offset+out[n].bytes == r.offset && out[n].place+out[n].bytes == r.place && rapid.Bool().Draw(t, "joined") {
+			out[n].bytes += block
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// TestDifferingIsWhatLiesElsewhere compares the parts with what is so of each block.
+func TestDifferingIsWhatLiesElsewhere(t *testing.T) {
+	places := rapid.SliceOfN(rapid.Int64Range(-1, 5), 0, 60)
+	rapid.Check(t, func(t *rapid.T) {
+		own, theirs := blocks(places.Draw(t, "own")), blocks(places.Draw(t, "theirs"))
+		parts := without(own.runs(t), theirs.runs(t))
+		var differs []seal.Part
+		for i, place := range own {
+			if place != 0 && (i >= len(theirs) || place < 0 || place != theirs[i]) {
+				differs = append(differs, seal.Part{Offset: int64(i) * block, Bytes: block})
+			}
+		}
+		if !covered(differs, parts) {
+			t.Fatalf("%v don't cover %v", parts, differs)
+		}
+		for i, p := range parts {
+			begins, ends := seal.Part{Offset: p.Offset, Bytes: block}, seal.Part{Offset: p.Offset + p.Bytes - block, Bytes: block}
+			if !covered([]seal.Part{begins, ends}, differs) {
+				t.Fatalf("%v begins or ends with what doesn't differ: %v", p, differs)
+			}
+			if i > 0 && p.Offset-(parts[i-1].Offset+parts[i-1].Bytes) <= partGap {
+				t.Fatalf("%v and %v are two", parts[i-1], p)
+			}
+			if covered([]seal.Part{p}, append(parts[:i:i], parts[i+1:]...)) {
+				t.Fatalf("%v is covered by the others: %v", p, parts)
+			}
+		}
+	})
+}
+
+// volumeOf makes a real volume with a file in it, and a store whose template's files that is.
+func volumeOf(t *testing.T) (v disk.Volume, base string, reopen func() *Store) {
+	t.Helper()
+	dir := t.TempDir()
+	v = disk.Volume{Path: filepath.Join(dir, "volume"), Image: filepath.Join(dir, "volume.img"), Bytes: disk.MinBytes, Reserve: 1}
+	if err := v.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.Purge(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	base = filepath.Join(v.Path, "base")
+	if err := errors.Join(os.WriteFile(base, bytes.Repeat([]byte("base"), 1<<20), 0o600), disk.Sync(base)); err != nil {
+		t.Fatal(err)
+	}
+	return v, base, func() *Store {
+		s, err := Open(Config{Dir: filepath.Join(v.Path, "snapshots"), Volume: subvolumes{}, Own: disk.OwnParts, Extents: disk.Extents, Changed: func() {},
+			Template: func(_, digest string) (Origin, func()) {
+				if digest != "sha256:base" {
+					return Origin{}, nil
+				}
+				return Origin{Disk: base, Memory: base}, func() {}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+}
+
+// write changes a file at an offset.
+func write(t *testing.T, path string, at int64, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteAt([]byte(text), at)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// takeOf makes a snapshot of a machine whose disk and memory are copies of some files, with a change in each.
+func takeOf(t *testing.T, s *Store, o Origin, m Machine, at int64) Report {
+	t.Helper()
+	order := full()
+	b, err := s.Begin(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := filepath.Join(b.File(SessionsName), "session")
+	if err := errors.Join(b.Make(), disk.Clone(o.Disk, b.File(DiskName), 0), disk.Clone(o.Memory, b.File(MemoryName), 0), os.WriteFile(b.File(StateName), []byte("state"), 0o600),
+		os.MkdirAll(session, 0o700), os.WriteFile(filepath.Join(session, "ring"), []byte("output"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, b.File(DiskName), at, "a file")
+	write(t, b.File(MemoryName), at, "a page")
+	if err := b.Publish(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.Find(order.Snapshot)
+	return r
+}
+
+// TestADiskIsReadWhereItDiffers makes snapshots of a template's machine and of one that was loaded from the first, on a real volume: each reads what differs
+// from its origin, and finds what was written anywhere else since, as long as that's there.
+func TestADiskIsReadWhereItDiffers(t *testing.T) {
+	_, base, reopen := volumeOf(t)
+	s := reopen()
+	m := machineOf()
+	m.TemplateDigest = "sha256:base"
+	parent := takeOf(t, s, Origin{Disk: base, Memory: base}, m, 1<<20)
+	m.Parent, m.ParentDigest = parent.Snapshot, parent.Digest
+	child := takeOf(t, s, Origin{Disk: filepath.Join(s.dirOf(parent.Snapshot, ""), DiskName), Memory: filepath.Join(s.dirOf(parent.Snapshot, ""), MemoryName)}, m, 2<<20)
+	for at, r := range map[int64]Report{1 << 20: parent, 2 << 20: child} {
+		made := s.manifestOf(r.Snapshot)
+		want := []seal.Part{{Offset: at, Bytes: block}}
+		if made.WholeDisk || len(made.DiskChanged) != 1 || made.DiskChanged[0] != want[0] || made.Files[DiskName].Data != block {
+			t.Errorf("of the disk it names %v, %+v", made.DiskChanged, made.Files[DiskName])
+		}
+	}
+	check := func(r Report, boot bool, want space.Code) {
+		t.Helper()
+		_, give, err := s.Borrow(r.Snapshot, r.Digest, boot)
+		if space.CodeOf(err) != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if err == nil {
+			give()
+		}
+	}
+	again := func() { s.Close(); s = reopen() }
+	again()
+	check(parent, false, "")
+	check(child, false, "")
+	tamper := func(r Report, name string, at int64) {
+		t.Helper()
+		dir := s.dirOf(r.Snapshot, "")
+		if err := btrfs.SetReadOnly(dir, false); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, name), at, "tampered")
+		if err := errors.Join(disk.Sync(filepath.Join(dir, name)), disk.SetReadOnly(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What is its origin's, and what is its own.
+	tamper(child, MemoryName, 3<<20)
+	again()
+	check(child, false, space.CodeSnapshotUnusable)
+	check(child, true, "")
+	tamper(child, DiskName, 3<<20)
+	again()
+	check(child, true, space.CodeSnapshotUnusable)
+	tamper(parent, DiskName, 1<<20)
+	again()
+	check(parent, true, space.CodeSnapshotUnusable)
+}
+
+// TestADiskWithoutItsOriginIsReadWhole has a template that was built anew meanwhile.
+func TestADiskWithoutItsOriginIsReadWhole(t *testing.T) {
+	_, base, reopen := volumeOf(t)
+	s := reopen()
+	m := machineOf()
+	m.TemplateDigest = "sha256:another"
+	r := takeOf(t, s, Origin{Disk: base, Memory: base}, m, 1<<20)
+	if made := s.manifestOf(r.Snapshot); !made.WholeDisk || made.Files[DiskName].Data != 4<<20 {
+		t.Errorf("of the disk it reads %+v", made.Files[DiskName])
+	}
+	s.Close()
+	s = reopen()
+	_, give, err := s.Borrow(r.Snapshot, r.Digest, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	give()
+}
