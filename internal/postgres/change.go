@@ -65,6 +65,7 @@ func situation(ctx context.Context, q *db.Queries, project, id string) (record.S
 			}
 			return room(ctx, q, box.Execution.Route.Placement.Node)
 		},
+		Rolled:   func() (record.Rolled, error) { return rolled(ctx, q, id) },
 		Snapshot: func(ref string) (record.Snapshot, error) { return holdSnapshot(ctx, q, project, ref) },
 	}, err
 }
@@ -107,7 +108,7 @@ func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c 
 	}
 	if err := q.Desire(later(ctx), db.DesireParams{
 		StopGraceMillis: grace, SuspendInto: suspendInto(c), ID: box.ID, Desired: orNull(string(c.Desired)), Execution: orNull(c.Execution.Route.Execution),
-		DropLifetime: c.DropLifetime,
+		DropLifetime: c.DropLifetime, Unasked: c.Unasked,
 	}); err != nil {
 		return fmt.Errorf("write what is desired: %w", err)
 	}

@@ -24,11 +24,12 @@ func (s *Store) Expiring(ctx context.Context, after record.Expiring, limit int) 
 	return out, err
 }
 
-// Idling returns up to limit sandboxes with which nothing was done for as long as they say at a time, the longest first. One that can't be ended as it says is left out.
-func (s *Store) Idling(ctx context.Context, now time.Time, limit int) ([]record.Idling, error) {
+// Idling returns up to limit sandboxes with which nothing was done for as long as they say at a time, the longest first, behind one of them. One that can't be ended as it
+// says is left out, and for a while one whose suspend has failed. The zero value is before the first.
+func (s *Store) Idling(ctx context.Context, now time.Time, after record.Idling, limit int) ([]record.Idling, error) {
 	var out []record.Idling
 	err := s.read(ctx, "list what is idle", func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.IdleSandboxes(ctx, db.IdleSandboxesParams{Now: now, MaxRows: int32(limit)})
+		rows, err := q.IdleSandboxes(ctx, db.IdleSandboxesParams{Now: now, AfterAt: after.ActiveAt, AfterID: after.ID, MaxRows: int32(limit)})
 		for _, r := range rows {
 			out = append(out, record.Idling{ID: r.ID, Project: r.Project, ActiveAt: r.ActiveAt, Idle: record.Idle{
 				After: time.Duration(r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(r.IdleAction),
@@ -48,7 +49,7 @@ func (s *Store) Touch(ctx context.Context, at map[string]time.Time) error {
 	return s.write(ctx, "record what was done with sandboxes", func(ctx context.Context, q *db.Queries) error { return q.TouchSandboxes(ctx, p) })
 }
 
-// Paused returns up to limit sandboxes of a node that are paused, the longest first. One whose suspend has failed within the last minute is left out.
+// Paused returns up to limit sandboxes of a node that are paused, the longest first. One whose suspend has failed is left out for a while.
 func (s *Store) Paused(ctx context.Context, node string, limit int) ([]record.SnapshotOwner, error) {
 	var out []record.SnapshotOwner
 	err := s.read(ctx, "list what is paused", func(ctx context.Context, q *db.Queries) error {

@@ -324,10 +324,10 @@ func (s *scene) failSnapshot(t *testing.T, sandbox string) {
 	}
 }
 
-// aMinuteLater has all operations have ended a minute earlier.
-func (s *scene) aMinuteLater(t *testing.T) {
+// later has all operations have ended so much earlier.
+func (s *scene) later(t *testing.T, by time.Duration) {
 	t.Helper()
-	if _, err := s.pool.Exec(t.Context(), "UPDATE operations SET created_at = created_at - interval '1 minute', ended_at = ended_at - interval '1 minute'"); err != nil {
+	if _, err := s.pool.Exec(t.Context(), "UPDATE operations SET created_at = created_at - $1::interval, ended_at = ended_at - $1::interval", by); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -357,7 +357,7 @@ func TestPaused(t *testing.T) {
 		t.Fatalf("it couldn't be suspended, and is %s", state)
 	}
 	want("the first couldn't be suspended", b)
-	s.aMinuteLater(t)
+	s.later(t, time.Minute)
 	want("a minute later", a)
 }
 
@@ -393,13 +393,64 @@ func TestExpiryThatFails(t *testing.T) {
 		t.Fatalf("the suspend failed, and it's %s with the lifetime %+v", state, box.Lifetime)
 	}
 	due("after the failure", false)
-	s.aMinuteLater(t)
+	s.later(t, time.Minute)
 	expire()
 	s.suspended(t, box.Execution.Route)
 	if box = s.sandbox(t, id); sandboxes.State(box) != space.StateSuspended || box.Lifetime != nil {
 		t.Errorf("at the end it's %s with the lifetime %+v", sandboxes.State(box), box.Lifetime)
 	}
 	due("at the end", false)
+}
+
+// TestSuspendsThatFailAreTriedLessAndLessOften has the suspends of an idle sandbox fail, as on a volume that is full, and one succeed in the end.
+func TestSuspendsThatFailAreTriedLessAndLessOften(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	s.connect(t)
+	id := s.box.Route.Sandbox
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := s.pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("UPDATE sandboxes SET active_at = now() - interval '7 hours', idle_after_seconds = 3600, idle_action = 'suspend'")
+	idle := func() []record.Idling {
+		t.Helper()
+		rows, err := s.store.Idling(t.Context(), time.Now(), record.Idling{}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	suspend := func(when string) {
+		t.Helper()
+		rows := idle()
+		if len(rows) != 1 {
+			t.Fatalf("%s idle are %+v", when, rows)
+		}
+		if done, err := s.verbs.EndIdle(t.Context(), rows[0]); !done || err != nil {
+			t.Fatalf("%s: %t, %v", when, done, err)
+		}
+	}
+	suspend("at first")
+	for n, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+		s.failSnapshot(t, id)
+		s.later(t, pause*time.Minute-10*time.Second)
+		if rows := idle(); len(rows) != 0 {
+			t.Errorf("after failure %d it's tried within %d minutes", n+1, pause)
+		}
+		s.later(t, 10*time.Second)
+		suspend("again")
+	}
+	box := s.sandbox(t, id)
+	s.suspended(t, box.Execution.Route)
+	if state := sandboxes.State(s.sandbox(t, id)); state != space.StateSuspended {
+		t.Fatalf("it's %s", state)
+	}
+	s.later(t, time.Minute)
+	if n := s.count(t, "SELECT count(*) FROM sandboxes WHERE suspend_again_at(id) IS NOT NULL"); n != 0 {
+		t.Error("failures before a success count")
+	}
 }
 
 // suspended has the node say that an execution is in its sandbox's newest snapshot.

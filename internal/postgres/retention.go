@@ -3,12 +3,13 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
 
-// SnapshotOwners returns up to limit sandboxes that have snapshots without a name, in their order behind one; of all projects if that's empty.
+// SnapshotOwners returns up to limit sandboxes that may have snapshots that aren't needed, in their order behind one; of all projects if that's empty.
 func (s *Store) SnapshotOwners(ctx context.Context, project, after string, limit int) ([]record.SnapshotOwner, error) {
 	var out []record.SnapshotOwner
 	err := s.read(ctx, "list what has snapshots", func(ctx context.Context, q *db.Queries) error {
@@ -28,24 +29,26 @@ func (s *Store) SnapshotOwners(ctx context.Context, project, after string, limit
 	return out, err
 }
 
-// RollingSandboxes returns up to limit sandboxes that run and take snapshots of themselves, in their order behind one.
-func (s *Store) RollingSandboxes(ctx context.Context, after string, limit int) ([]record.SnapshotOwner, error) {
+// ToRoll returns up to limit sandboxes that are to take a snapshot of themselves at a time, in their order behind one.
+func (s *Store) ToRoll(ctx context.Context, now time.Time, after string, limit int) ([]record.SnapshotOwner, error) {
 	var out []record.SnapshotOwner
-	err := s.read(ctx, "list what takes snapshots of itself", func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.RollingSandboxes(ctx, db.RollingSandboxesParams{After: after, MaxRows: int32(limit)})
-		if err != nil {
-			return err
-		}
+	err := s.read(ctx, "list what is to take snapshots of itself", func(ctx context.Context, q *db.Queries) error {
+		rows, err := q.SandboxesToRoll(ctx, db.SandboxesToRollParams{Now: now, After: after, MaxRows: int32(limit)})
 		for _, r := range rows {
-			rolling, err := readRolling(r.Rolling)
-			if err != nil {
-				return err
-			}
-			out = append(out, record.SnapshotOwner{Sandbox: r.ID, Project: r.Project, Rolling: rolling, CreatedAt: r.CreatedAt})
+			out = append(out, record.SnapshotOwner{Sandbox: r.ID, Project: r.Project})
 		}
-		return nil
+		return err
 	})
 	return out, err
+}
+
+// rolled says when a sandbox took snapshots of itself last, whose row the caller holds.
+func rolled(ctx context.Context, q *db.Queries, sandbox string) (record.Rolled, error) {
+	rows, err := q.Rolled(ctx, sandbox)
+	if err != nil || len(rows) == 0 { // it takes none
+		return record.Rolled{}, err
+	}
+	return record.Rolled{FullAt: rows[0].FullAt, DiskAt: rows[0].DiskAt, Making: rows[0].Making}, nil
 }
 
 func readRolling(b []byte) (*record.Rolling, error) {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
@@ -95,17 +96,37 @@ func (r *rig) pending(t *testing.T, snapshot string) string {
 func TestRolling(t *testing.T) {
 	r := newRig(t)
 	box := r.sandbox(t)
-	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"rolling":{"full_every_seconds":60,"budget_mb":12}}}`).want(t, 200)
-	owners, err := r.store.RollingSandboxes(t.Context(), "", 10)
-	if err != nil || len(owners) != 1 || owners[0].Sandbox != box.Id || owners[0].Rolling.BudgetBytes != 12<<20 {
-		t.Fatalf("%+v, %v", owners, err)
-	}
-	for range 4 {
-		if err := r.boxes.Roll(t.Context(), owners[0].Project, box.Id, record.SnapshotFull); err != nil {
+	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"rolling":{"full_every_seconds":60,"budget_mb":12,"keep":[{"every_seconds":0,"for_seconds":86400}]}}}`).want(t, 200)
+	due := func(after time.Duration) []record.SnapshotOwner {
+		t.Helper()
+		rows, err := r.store.ToRoll(t.Context(), time.Now().Add(after), "", 10)
+		if err != nil {
 			t.Fatal(err)
 		}
+		return rows
+	}
+	if rows := due(50 * time.Second); len(rows) != 0 {
+		t.Errorf("due before its time: %+v", rows)
+	}
+	rows := due(time.Minute)
+	if len(rows) != 1 || rows[0].Sandbox != box.Id {
+		t.Fatalf("due are %+v", rows)
+	}
+	project := rows[0].Project
+	roll := func(want bool) {
+		t.Helper()
+		if taken, err := r.boxes.Roll(t.Context(), project, box.Id); err != nil || taken != want {
+			t.Fatalf("%v, %v", taken, err)
+		}
+	}
+	roll(false)
+	for i := range 4 {
+		r.anHourLater(t)
+		roll(true)
+		roll(false)
 		r.verb(t, box.Id, "pause")
 		r.verb(t, box.Id, "resume")
+		r.node.without(t, func() bool { return len(r.node.snapshots) == i+1 })
 	}
 	ready := func() (out []gen.Snapshot) {
 		for _, n := range decode[gen.SnapshotPage](t, r.do(t, "GET", "/v1/sandboxes/"+box.Id+"/snapshots", nil).want(t, 200)).Items {
@@ -126,7 +147,15 @@ func TestRolling(t *testing.T) {
 		t.Errorf("%d of 5 MiB each are left of a budget of 12, %d went", len(left), len(gone.Items))
 	}
 	r.verb(t, box.Id, "stop")
-	if err := r.boxes.Roll(t.Context(), owners[0].Project, box.Id, record.SnapshotFull); err == nil {
-		t.Error("a stopped sandbox takes a snapshot of itself")
+	r.anHourLater(t)
+	if _, err := r.boxes.Roll(t.Context(), project, box.Id); space.CodeOf(err) != space.CodeConflict {
+		t.Errorf("a stopped sandbox takes a snapshot of itself: %v", err)
 	}
+}
+
+// anHourLater has all sandboxes and snapshots be an hour older.
+func (r *rig) anHourLater(t *testing.T) {
+	t.Helper()
+	r.sql(t, "UPDATE sandboxes SET created_at = created_at - interval '1 hour'")
+	r.sql(t, "UPDATE snapshots SET created_at = created_at - interval '1 hour'")
 }

@@ -104,7 +104,7 @@ func TestIdleness(t *testing.T) {
 	box := r.sandbox(t)
 	find := func(after time.Duration) []record.Idling {
 		t.Helper()
-		rows, err := r.store.Idling(t.Context(), time.Now().Add(after), 10)
+		rows, err := r.store.Idling(t.Context(), time.Now().Add(after), record.Idling{}, 10)
 		if err != nil {
 			t.Fatal(err)
 		}

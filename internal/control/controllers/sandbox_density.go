@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -25,22 +24,22 @@ type Presser interface {
 	Pressed() bool
 }
 
-// Pausers knows which sandboxes of a node are paused, the longest first, without those whose suspend has failed within the last minute.
+// Pausers knows which sandboxes of a node are paused, the longest first, without those whose suspend has failed a while ago.
 type Pausers interface {
 	Paused(ctx context.Context, node string, limit int) ([]record.SnapshotOwner, error)
 }
 
-// Suspender suspends a sandbox.
-type Suspender interface {
-	Suspend(ctx context.Context, project, id string) (operation string, err error)
+// Reliever suspends a sandbox, if it's still paused.
+type Reliever interface {
+	Relieve(ctx context.Context, project, id string) (done bool, err error)
 }
 
 // RelieveNode suspends paused sandboxes of a node that is short of memory, the one that was paused longest first, until ctx ends.
-func RelieveNode(ctx context.Context, name string, node Presser, paused Pausers, sandboxes Suspender) {
+func RelieveNode(ctx context.Context, name string, node Presser, paused Pausers, sandboxes Reliever) {
 	every(ctx, densityEvery, "paused sandboxes can't be suspended", func() error { return relieveRound(ctx, name, node, paused, sandboxes) })
 }
 
-func relieveRound(ctx context.Context, name string, node Presser, paused Pausers, sandboxes Suspender) error {
+func relieveRound(ctx context.Context, name string, node Presser, paused Pausers, sandboxes Reliever) error {
 	if !node.Pressed() {
 		return nil
 	}
@@ -49,20 +48,20 @@ func relieveRound(ctx context.Context, name string, node Presser, paused Pausers
 		return err
 	}
 	suspended := 0
-	var failures []error
+	var f failures
 	for _, r := range rows {
 		if suspended == suspendAtOnce || ctx.Err() != nil {
 			break
 		}
-		_, err := sandboxes.Suspend(ctx, r.Project, r.Sandbox)
+		done, err := sandboxes.Relieve(ctx, r.Project, r.Sandbox)
 		switch {
-		case space.CodeOf(err) == space.CodeConflict, space.CodeOf(err) == space.CodeNotFound: // it's something else by now
+		case space.CodeOf(err) == space.CodeConflict: // something else is done with it
 		case err != nil:
-			failures = append(failures, fmt.Errorf("suspend sandbox %s: %w", r.Sandbox, err))
-		default:
+			f.add(fmt.Errorf("suspend sandbox %s: %w", r.Sandbox, err))
+		case done:
 			suspended++
 			slog.Info("a paused sandbox is suspended: its node is short of memory", "node", name, "sandbox", r.Sandbox)
 		}
 	}
-	return errors.Join(failures...)
+	return f.err()
 }

@@ -15,6 +15,7 @@ type crowd struct {
 	pressed   bool
 	paused    []string
 	fails     map[string]error
+	resumed   string // meanwhile
 	suspended []string
 }
 
@@ -27,12 +28,12 @@ func (c *crowd) Paused(_ context.Context, node string, limit int) (out []record.
 	return out, nil
 }
 
-func (c *crowd) Suspend(_ context.Context, _, id string) (string, error) {
-	if err := c.fails[id]; err != nil {
-		return "", err
+func (c *crowd) Relieve(_ context.Context, _, id string) (bool, error) {
+	if err := c.fails[id]; err != nil || c.resumed == id {
+		return false, err
 	}
 	c.suspended = append(c.suspended, id)
-	return "op_1", nil
+	return true, nil
 }
 
 func TestRelieve(t *testing.T) {
@@ -46,6 +47,7 @@ func TestRelieve(t *testing.T) {
 		{name: "enough memory", c: crowd{paused: []string{"a"}}},
 		{name: "the longest first", c: crowd{pressed: true, paused: []string{"a", "b", "c"}}, want: []string{"a", "b"}},
 		{name: "one does something else", c: crowd{pressed: true, paused: []string{"a", "b"}, fails: map[string]error{"a": space.Errorf(space.CodeConflict, "busy")}}, want: []string{"b"}},
+		{name: "one runs by now", c: crowd{pressed: true, paused: []string{"a", "b", "c"}, resumed: "a"}, want: []string{"b", "c"}},
 		{name: "the store is away", c: crowd{pressed: true, paused: []string{"a"}, fails: map[string]error{"a": broken}}, err: broken},
 		{name: "one can't be suspended", c: crowd{pressed: true, paused: []string{"a", "b", "c", "d"}, fails: map[string]error{"a": broken}}, want: []string{"b", "c"}, err: broken},
 		{name: "the first can't be suspended", c: crowd{pressed: true, paused: []string{"a", "b", "c"}, fails: map[string]error{"a": broken, "b": broken}}, want: []string{"c"}, err: broken},

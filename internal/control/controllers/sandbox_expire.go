@@ -6,23 +6,13 @@ import (
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/wake"
 )
 
-const (
-	// lookEvery is how late a deadline may be noticed that was set by another process, or an action that has just become possible.
-	lookEvery = time.Second
-	// batch is how many sandboxes are read at once.
-	batch = 100
-	// maxBatches bounds a round; what is left waits for the next, a second later.
-	maxBatches = 100
-	// atOnce bounds the actions that are taken side by side.
-	atOnce = 4
-)
+// lookEvery is how late a deadline may be noticed that was set by another process, or an action that has just become possible.
+const lookEvery = time.Second
 
 // Deadlines knows which sandboxes have one, in their order; see postgres.Store.
 type Deadlines interface {
@@ -67,24 +57,15 @@ func untilNext(next, now time.Time) time.Duration {
 }
 
 // expireRound acts on all that is due and returns the first deadline that isn't. What goes wrong with one sandbox doesn't keep it from the
-// others.
+// others; one that can't be acted on now, since another operation is under way, is looked at again in the next round.
 func expireRound(ctx context.Context, deadlines Deadlines, sandboxes Expirer) (next time.Time, err error) {
-	var after record.Expiring
-	for range maxBatches {
-		rows, failure := deadlines.Expiring(ctx, after, batch)
-		if failure != nil {
-			return time.Time{}, failure
-		}
-		due, next := selectDue(rows, time.Now())
-		if failure := expireAll(ctx, sandboxes, due); failure != nil {
-			err = failure
-		}
-		if len(due) < batch {
-			return next, err
-		}
-		after = due[len(due)-1]
+	list := func(ctx context.Context, after record.Expiring, limit int) (due []record.Expiring, err error) {
+		rows, err := deadlines.Expiring(ctx, after, limit)
+		due, next = selectDue(rows, time.Now())
+		return due, err
 	}
-	return time.Time{}, err
+	err = inBatches(ctx, list, func(ctx context.Context, e record.Expiring) error { return expireOne(ctx, sandboxes, e) })
+	return next, err
 }
 
 // selectDue says which of the sandboxes, in the order of their deadlines, have reached it, and the first deadline that is still to come; zero
@@ -96,17 +77,6 @@ func selectDue(rows []record.Expiring, now time.Time) (due []record.Expiring, ne
 		}
 	}
 	return rows, time.Time{}
-}
-
-// expireAll acts on sandboxes, and returns one of the errors if there are any. One that can't be acted on now, since another operation is under
-// way, is looked at again in the next round.
-func expireAll(ctx context.Context, sandboxes Expirer, due []record.Expiring) error {
-	var g errgroup.Group
-	g.SetLimit(atOnce)
-	for _, e := range due {
-		g.Go(func() error { return expireOne(ctx, sandboxes, e) })
-	}
-	return g.Wait()
 }
 
 func expireOne(ctx context.Context, sandboxes Expirer, e record.Expiring) error {

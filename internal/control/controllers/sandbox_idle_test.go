@@ -1,7 +1,12 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,23 +22,30 @@ type room struct {
 	active map[string]time.Time
 	unkept map[string]time.Time // activity that isn't written yet
 	busy   map[string]bool
+	broken map[string]bool
 	ended  map[string]time.Time
 }
 
-func (r *room) Idling(_ context.Context, now time.Time, limit int) (out []record.Idling, _ error) {
+func (r *room) Idling(_ context.Context, now time.Time, after record.Idling, limit int) (out []record.Idling, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	before := func(a, b record.Idling) int { return cmp.Or(a.ActiveAt.Compare(b.ActiveAt), cmp.Compare(a.ID, b.ID)) }
 	for id, at := range r.active {
-		if !at.Add(time.Hour).After(now) && r.ended[id].IsZero() && len(out) < limit {
-			out = append(out, record.Idling{ID: id, ActiveAt: at, Idle: record.Idle{After: time.Hour, Action: record.IdleSuspend}})
+		i := record.Idling{ID: id, ActiveAt: at, Idle: record.Idle{After: time.Hour, Action: record.IdleSuspend}}
+		if !at.Add(time.Hour).After(now) && r.ended[id].IsZero() && before(after, i) < 0 {
+			out = append(out, i)
 		}
 	}
-	return out, nil
+	slices.SortFunc(out, before)
+	return out[:min(limit, len(out))], nil
 }
 
 func (r *room) EndIdle(_ context.Context, i record.Idling) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.broken[i.ID] {
+		return false, errors.New("broken")
+	}
 	if r.busy[i.ID] {
 		return false, space.Errorf(space.CodeConflict, "busy")
 	}
@@ -49,6 +61,23 @@ func (r *room) Flush(context.Context) error {
 	}
 	r.unkept = map[string]time.Time{}
 	return nil
+}
+
+// TestIdleOnesBehindThoseThatCantBeEnded has more than a batch of sandboxes that can't be ended, for two reasons: those behind them are.
+func TestIdleOnesBehindThoseThatCantBeEnded(t *testing.T) {
+	long, short := time.Now().Add(-3*time.Hour), time.Now().Add(-2*time.Hour)
+	r := &room{active: map[string]time.Time{"idle": short}, busy: map[string]bool{}, broken: map[string]bool{}, ended: map[string]time.Time{}}
+	for n := range batch {
+		busy, broken := fmt.Sprintf("busy%d", n), fmt.Sprintf("broken%d", n)
+		r.active[busy], r.active[broken], r.busy[busy], r.broken[broken] = long, long, true, true
+	}
+	err := idleRound(t.Context(), r, r, r)
+	if err == nil || !strings.Contains(err.Error(), "100 failures") || strings.Count(err.Error(), "broken: ") > 2*maxTold {
+		t.Errorf("the round says %v", err)
+	}
+	if len(r.ended) != 1 || r.ended["idle"].IsZero() {
+		t.Errorf("ended: %v", r.ended)
+	}
 }
 
 // TestIdleness has one sandbox be idle, one be used in time though that isn't written yet, and one be busy with something else.

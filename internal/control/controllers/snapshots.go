@@ -29,46 +29,34 @@ func CollectSnapshots(ctx context.Context, c *retention.Collector) {
 	})
 }
 
-// Roller has a sandbox take a snapshot of itself.
+// Rollers knows which sandboxes are to take a snapshot of themselves at a time; see postgres.Store.
+type Rollers interface {
+	ToRoll(ctx context.Context, now time.Time, after string, limit int) ([]record.SnapshotOwner, error)
+}
+
+// Roller has a sandbox take a snapshot of itself, if it's still due.
 type Roller interface {
-	Roll(ctx context.Context, project, id string, kind record.SnapshotKind) error
+	Roll(ctx context.Context, project, id string) (taken bool, err error)
 }
 
 // RollSnapshots has sandboxes take snapshots of themselves when they're due until ctx ends.
-func RollSnapshots(ctx context.Context, store retention.Store, sandboxes Roller) {
-	every(ctx, rollEvery, "sandboxes can't take snapshots of themselves", func() error { return rollRound(ctx, store, sandboxes) })
+func RollSnapshots(ctx context.Context, rollers Rollers, sandboxes Roller) {
+	every(ctx, rollEvery, "sandboxes can't take snapshots of themselves", func() error { return rollRound(ctx, rollers, sandboxes) })
 }
 
-func rollRound(ctx context.Context, store retention.Store, sandboxes Roller) (failed error) {
-	after := ""
-	for range maxBatches {
-		owners, err := store.RollingSandboxes(ctx, after, batch)
-		if err != nil || len(owners) == 0 {
-			return err
-		}
-		for _, o := range owners {
-			if err := rollOne(ctx, store, sandboxes, o); err != nil {
-				failed = err
-			}
-		}
-		after = owners[len(owners)-1].Sandbox
+func rollRound(ctx context.Context, rollers Rollers, sandboxes Roller) error {
+	now := time.Now()
+	list := func(ctx context.Context, after record.SnapshotOwner, limit int) ([]record.SnapshotOwner, error) {
+		return rollers.ToRoll(ctx, now, after.Sandbox, limit)
 	}
-	return failed
+	return inBatches(ctx, list, func(ctx context.Context, o record.SnapshotOwner) error { return rollOne(ctx, sandboxes, o) })
 }
 
-// rollOne has one sandbox take a snapshot of itself if it's due. One that can't now, since it does something else or has no room, is looked at again in the next round.
-func rollOne(ctx context.Context, store retention.Store, sandboxes Roller, o record.SnapshotOwner) error {
-	all, err := store.Snapshots(ctx, o.Project, o.Sandbox, record.Position{}, batch)
-	if err != nil {
-		return err
-	}
-	kind, due := retention.Due(time.Now(), o.CreatedAt, *o.Rolling, all)
-	if !due {
-		return nil
-	}
-	err = sandboxes.Roll(ctx, o.Project, o.Sandbox, kind)
+// rollOne has one sandbox take a snapshot of itself. One that can't now, since it does something else or has no room, is looked at again in the next round.
+func rollOne(ctx context.Context, sandboxes Roller, o record.SnapshotOwner) error {
+	_, err := sandboxes.Roll(ctx, o.Project, o.Sandbox)
 	switch space.CodeOf(err) {
-	case space.CodeConflict, space.CodeQuotaExceeded, space.CodeNotFound:
+	case space.CodeConflict, space.CodeQuotaExceeded, space.CodeCapacity:
 		slog.Debug("a sandbox can't take a snapshot of itself now", "sandbox", o.Sandbox, "err", err)
 		return nil
 	}

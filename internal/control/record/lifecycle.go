@@ -38,13 +38,19 @@ type Tier struct {
 	For   time.Duration `json:"for"`
 }
 
+// Rolled is from when on the next snapshots are counted that a sandbox takes of itself: the last one's moment, whatever came of it, or the sandbox's creation.
+type Rolled struct {
+	FullAt time.Time
+	DiskAt time.Time // a full one has the disk, too
+	Making bool      // the last one is still being made
+}
+
 // SnapshotOwner is a sandbox that has snapshots, or takes some of itself.
 type SnapshotOwner struct {
-	Sandbox   string
-	Project   string
-	Deleted   bool     // it's gone, or is to go
-	Rolling   *Rolling // nil: it takes none
-	CreatedAt time.Time
+	Sandbox string
+	Project string
+	Deleted bool     // it's gone, or is to go
+	Rolling *Rolling // nil: it takes none
 }
 
 // Idling is a sandbox with which nothing was done for as long as it says.

@@ -137,6 +137,8 @@ type Change struct {
 	Grace time.Duration
 	// DropLifetime ends the lifetime.
 	DropLifetime bool
+	// Unasked says that nobody asked for it: it's no activity.
+	Unasked bool
 }
 
 // Changed is what came of a change.
@@ -153,6 +155,8 @@ type Situation struct {
 	Running *Operation // with id and kind; nil if none runs
 	// Room is what the sandbox's node has, and an error if the project's quota has no room for as much more. Nobody else places a machine meanwhile.
 	Room func(more Usage) (Room, error)
+	// Rolled is when it took snapshots of itself last.
+	Rolled func() (Rolled, error)
 	// Snapshot finds one of the project by id or name, and an error if it has none.
 	Snapshot func(ref string) (Snapshot, error)
 }

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,14 +15,14 @@ const (
 	batch = 100
 	// maxOwners bounds the sandboxes that are looked at in one round.
 	maxOwners = 100_000
-	// maxEach bounds the snapshots of one sandbox that are looked at: as many as it may have.
-	maxEach = 1000
+	// page is how many snapshots are read at once, and maxEach how many of one sandbox: some more than it may have, since suspends are let through.
+	page    = 500
+	maxEach = 2000
 )
 
 // Store keeps snapshots.
 type Store interface {
 	SnapshotOwners(ctx context.Context, project, after string, limit int) ([]record.SnapshotOwner, error)
-	RollingSandboxes(ctx context.Context, after string, limit int) ([]record.SnapshotOwner, error)
 	Snapshots(ctx context.Context, project, sandbox string, after record.Position, limit int) ([]record.Snapshot, error)
 	UnusedSnapshots(ctx context.Context, ids []string) ([]string, error)
 	DeleteUnused(ctx context.Context, ids []string) ([]string, error)
@@ -52,29 +53,52 @@ func (c *Collector) Collect(ctx context.Context, project string) ([]record.Snaps
 	return out, err
 }
 
-// each does something with what isn't needed of each sandbox, and returns those with which it was done.
+// each does something with what isn't needed of each sandbox, and returns those with which it was done. What goes wrong with one sandbox doesn't keep it from the
+// others.
 func (c *Collector) each(ctx context.Context, project string, do func(context.Context, []string) ([]string, error)) ([]record.Snapshot, error) {
 	var out []record.Snapshot
+	var failed error // the first of them: they're rarely of different kinds
 	after := ""
-	for seen := 0; seen < maxOwners; {
+	for seen := 0; seen < maxOwners && ctx.Err() == nil; {
 		owners, err := c.store.SnapshotOwners(ctx, project, after, batch)
-		if err != nil || len(owners) == 0 {
+		if err != nil {
 			return out, err
 		}
 		for _, o := range owners {
 			some, err := c.of(ctx, o, do)
-			if err != nil {
-				return out, err
+			if err != nil && failed == nil {
+				failed = fmt.Errorf("snapshots of sandbox %s: %w", o.Sandbox, err)
 			}
 			out = append(out, some...)
 		}
+		if len(owners) < batch {
+			break
+		}
 		seen, after = seen+len(owners), owners[len(owners)-1].Sandbox
+	}
+	return out, failed
+}
+
+// all returns a sandbox's snapshots, newest first.
+func (c *Collector) all(ctx context.Context, o record.SnapshotOwner) (out []record.Snapshot, err error) {
+	var after record.Position
+	for len(out) < maxEach {
+		rows, err := c.store.Snapshots(ctx, o.Project, o.Sandbox, after, page)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, rows...)
+		if len(rows) < page {
+			break
+		}
+		last := rows[len(rows)-1]
+		after = record.Position{CreatedAt: last.CreatedAt, ID: last.ID}
 	}
 	return out, nil
 }
 
 func (c *Collector) of(ctx context.Context, o record.SnapshotOwner, do func(context.Context, []string) ([]string, error)) ([]record.Snapshot, error) {
-	all, err := c.store.Snapshots(ctx, o.Project, o.Sandbox, record.Position{}, maxEach)
+	all, err := c.all(ctx, o)
 	if err != nil {
 		return nil, err
 	}

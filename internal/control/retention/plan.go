@@ -15,22 +15,15 @@ func DefaultTiers() []record.Tier {
 	return []record.Tier{{Every: 0, For: time.Hour}, {Every: time.Hour, For: 24 * time.Hour}, {Every: 24 * time.Hour, For: 7 * 24 * time.Hour}}
 }
 
-// Due says whether a sandbox takes a snapshot of itself at a time, and of which kind. A full one has the disk, too; one that failed was one.
-func Due(now, created time.Time, r record.Rolling, all []record.Snapshot) (record.SnapshotKind, bool) {
-	full, disk := created, created
-	for _, n := range all {
-		if n.Purpose != record.PurposeRolling {
-			continue
-		}
-		disk = later(disk, n.CreatedAt)
-		if n.Kind == record.SnapshotFull {
-			full = later(full, n.CreatedAt)
-		}
-	}
+// Due says whether a sandbox takes a snapshot of itself at a time, and of which kind. One is made at a time: where they take longer than the interval, or wait
+// for room on their node, they don't pile up.
+func Due(now time.Time, r record.Rolling, last record.Rolled) (record.SnapshotKind, bool) {
 	switch {
-	case r.FullEvery > 0 && !full.Add(r.FullEvery).After(now):
+	case last.Making:
+		return "", false
+	case r.FullEvery > 0 && !last.FullAt.Add(r.FullEvery).After(now):
 		return record.SnapshotFull, true
-	case r.DiskEvery > 0 && !disk.Add(r.DiskEvery).After(now):
+	case r.DiskEvery > 0 && !last.DiskAt.Add(r.DiskEvery).After(now):
 		return record.SnapshotDisk, true
 	default:
 		return "", false
@@ -102,11 +95,4 @@ func keepWithin(budget uint64, ready []record.Snapshot, stays map[string]bool) {
 		}
 		first = false
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -109,23 +109,25 @@ func recovery(all []record.Snapshot) string {
 }
 
 func TestDue(t *testing.T) {
-	created := now.Add(-time.Hour)
 	both := record.Rolling{DiskEvery: 10 * time.Minute, FullEvery: 30 * time.Minute}
+	ago := func(full, disk time.Duration) record.Rolled {
+		return record.Rolled{FullAt: now.Add(-full), DiskAt: now.Add(-disk)}
+	}
 	for _, x := range []struct {
 		name string
 		r    record.Rolling
-		all  []record.Snapshot
+		last record.Rolled
 		want record.SnapshotKind
 	}{
-		{name: "none wanted"},
-		{name: "the first", r: both, want: record.SnapshotFull},
-		{name: "too soon after its creation", r: record.Rolling{FullEvery: 2 * time.Hour}},
-		{name: "a disk between full ones", r: both, all: []record.Snapshot{shot("f", 10*time.Minute, record.PurposeRolling, record.SnapshotFull, 1)}, want: record.SnapshotDisk},
-		{name: "a full one has the disk", r: both, all: []record.Snapshot{shot("f", 9*time.Minute, record.PurposeRolling, record.SnapshotFull, 1)}},
-		{name: "a disk has no memory", r: record.Rolling{FullEvery: 30 * time.Minute}, all: []record.Snapshot{shot("d", time.Minute, record.PurposeRolling, record.SnapshotDisk, 1)}, want: record.SnapshotFull},
-		{name: "others aren't of the series", r: both, all: []record.Snapshot{shot("a", time.Minute, record.PurposeAsked, record.SnapshotFull, 1)}, want: record.SnapshotFull},
+		{name: "none wanted", last: ago(time.Hour, time.Hour)},
+		{name: "both are due", r: both, last: ago(time.Hour, time.Hour), want: record.SnapshotFull},
+		{name: "too soon", r: record.Rolling{FullEvery: 2 * time.Hour}, last: ago(time.Hour, time.Hour)},
+		{name: "at the moment", r: both, last: ago(30*time.Minute, time.Minute), want: record.SnapshotFull},
+		{name: "a disk between full ones", r: both, last: ago(20*time.Minute, 10*time.Minute), want: record.SnapshotDisk},
+		{name: "a disk has no memory", r: record.Rolling{FullEvery: 30 * time.Minute}, last: ago(time.Hour, time.Minute), want: record.SnapshotFull},
+		{name: "the last one is being made", r: both, last: record.Rolled{FullAt: now.Add(-time.Hour), DiskAt: now.Add(-time.Hour), Making: true}},
 	} {
-		if got, due := Due(now, created, x.r, x.all); got != x.want || due != (x.want != "") {
+		if got, due := Due(now, x.r, x.last); got != x.want || due != (x.want != "") {
 			t.Errorf("%s: %q, %v", x.name, got, due)
 		}
 	}

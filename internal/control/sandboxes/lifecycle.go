@@ -73,21 +73,36 @@ func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation s
 // Expire does what the lifetime says of a sandbox whose deadline was found to have passed, and reports whether it did: not if the lifetime is
 // another one by now. Conflict if it can't be done as the sandbox is now.
 func (s *Sandboxes) Expire(ctx context.Context, e record.Expiring) (done bool, err error) {
-	_, err = s.change(ctx, e.Project, e.ID, func(now record.Situation, operation string) (record.Change, error) {
+	return s.due(ctx, e.Project, e.ID, func(now record.Situation, operation string) (record.Change, error) {
 		return expire(now, operation, e.Lifetime, time.Now())
 	})
-	if errors.Is(err, errNotDue) || space.CodeOf(err) == space.CodeNotFound {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // EndIdle suspends or deletes a sandbox that was found to have been idle for as long as it says, and reports whether it did: not if something was done with it
 // since. Conflict if it can't be done as the sandbox is now.
 func (s *Sandboxes) EndIdle(ctx context.Context, i record.Idling) (done bool, err error) {
-	_, err = s.change(ctx, i.Project, i.ID, func(now record.Situation, operation string) (record.Change, error) {
+	return s.due(ctx, i.Project, i.ID, func(now record.Situation, operation string) (record.Change, error) {
 		return idle(now, operation, i, time.Now())
 	})
+}
+
+// Relieve suspends a sandbox that was found to be paused, for its memory, and reports whether it did: not if it isn't any more. Conflict if another operation is
+// under way.
+func (s *Sandboxes) Relieve(ctx context.Context, project, id string) (done bool, err error) {
+	return s.due(ctx, project, id, relieve)
+}
+
+// Roll writes that a sandbox that runs is to take a snapshot of itself, and reports whether it is: not if it was found to be due and isn't any more, because another
+// process was quicker. Conflict if it doesn't run, or does something else at the moment.
+func (s *Sandboxes) Roll(ctx context.Context, project, id string) (taken bool, err error) {
+	return s.due(ctx, project, id, func(now record.Situation, _ string) (record.Change, error) {
+		return roll(now, space.NewID(space.PrefixSnapshot), time.Now())
+	})
+}
+
+// due does what was found to be due of a sandbox, if it still is, and reports whether it did.
+func (s *Sandboxes) due(ctx context.Context, project, id string, decide func(record.Situation, string) (record.Change, error)) (done bool, err error) {
+	_, err = s.change(ctx, project, id, decide)
 	if errors.Is(err, errNotDue) || space.CodeOf(err) == space.CodeNotFound {
 		return false, nil
 	}

@@ -126,11 +126,3 @@ func (s *Sandboxes) DeleteSnapshot(ctx context.Context, project, ref string) err
 	}
 	return err
 }
-
-// Roll writes that a sandbox that runs is to take a snapshot of itself. Conflict if it doesn't, or does something else at the moment.
-func (s *Sandboxes) Roll(ctx context.Context, project, id string, kind record.SnapshotKind) error {
-	_, err := s.change(ctx, project, id, func(now record.Situation, _ string) (record.Change, error) {
-		return roll(now, space.NewID(space.PrefixSnapshot), kind)
-	})
-	return err
-}

@@ -95,8 +95,8 @@ func remove(now record.Situation, operation string) (record.Change, error) {
 	}
 }
 
-// errNotDue says that a sandbox's lifetime is another one by now, or was removed.
-var errNotDue = errors.New("the sandbox's deadline has changed")
+// errNotDue says that what was found to be due of a sandbox isn't any more: something was done meanwhile, or it says something else.
+var errNotDue = errors.New("it isn't due any more")
 
 // expire decides about a sandbox whose lifetime was found to have ended at a time. The lifetime ends with its action: a stop or delete is never refused, but
 // a suspend may fail. So its lifetime stays until the sandbox is suspended, and it's tried again.
@@ -109,11 +109,25 @@ func expire(now record.Situation, operation string, found record.Lifetime, at ti
 		return remove(now, operation)
 	}
 	if l.OnExpiry == record.ExpirySuspend {
-		return suspend(now, operation, space.NewID(space.PrefixSnapshot))
+		return unasked(suspend(now, operation, space.NewID(space.PrefixSnapshot)))
 	}
 	c, err := stop(now, operation, DefaultGrace)
 	c.DropLifetime = true
+	return unasked(c, err)
+}
+
+// unasked is a change that nobody asked for.
+func unasked(c record.Change, err error) (record.Change, error) {
+	c.Unasked = true
 	return c, err
+}
+
+// relieve decides about a sandbox that was found to be paused while its node is short of memory.
+func relieve(now record.Situation, operation string) (record.Change, error) {
+	if State(now.Sandbox) != space.StatePaused {
+		return record.Change{}, errNotDue
+	}
+	return unasked(suspend(now, operation, space.NewID(space.PrefixSnapshot)))
 }
 
 // idle decides about a sandbox that was found to have been idle for as long as it says, at a time.
@@ -126,7 +140,7 @@ func idle(now record.Situation, operation string, found record.Idling, at time.T
 	case i.Action == record.IdleDelete:
 		return remove(now, operation)
 	default:
-		return suspend(now, operation, space.NewID(space.PrefixSnapshot))
+		return unasked(suspend(now, operation, space.NewID(space.PrefixSnapshot)))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/space-platform/space/internal/control/placement"
 	"github.com/space-platform/space/internal/control/quota"
 	"github.com/space-platform/space/internal/control/record"
+	"github.com/space-platform/space/internal/control/retention"
 )
 
 // pause decides about a pause.
@@ -246,10 +247,22 @@ func rouse(now record.Situation, operation, execution string, at time.Time) (rec
 	}
 }
 
-// roll decides about a snapshot that a sandbox takes of itself. It's no operation: nobody waits for it, and it stands in nobody's way.
-func roll(now record.Situation, snapshot string, kind record.SnapshotKind) (record.Change, error) {
+// roll decides about a snapshot that a sandbox was found to be due to take of itself, at a time. It's no operation: nobody waits for it, and it stands in nobody's way.
+func roll(now record.Situation, snapshot string, at time.Time) (record.Change, error) {
 	if err := free(now); err != nil {
 		return record.Change{}, err
+	}
+	rolling := now.Sandbox.Lifecycle.Rolling
+	if rolling == nil {
+		return record.Change{}, errNotDue
+	}
+	last, err := now.Rolled()
+	if err != nil {
+		return record.Change{}, err
+	}
+	kind, due := retention.Due(at, *rolling, last)
+	if !due {
+		return record.Change{}, errNotDue
 	}
 	if state := State(now.Sandbox); state != space.StateRunning {
 		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s", state)

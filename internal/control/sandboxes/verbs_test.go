@@ -153,11 +153,11 @@ func TestExpiry(t *testing.T) {
 		want  record.Change
 		err   error
 	}{
-		{name: "stop", has: &passed, found: passed, want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, Grace: DefaultGrace, DropLifetime: true}},
+		{name: "stop", has: &passed, found: passed, want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, Grace: DefaultGrace, DropLifetime: true, Unasked: true}},
 		{name: "removed meanwhile", found: passed, err: errNotDue},
 		{name: "extended meanwhile", has: &record.Lifetime{Deadline: now.Add(time.Second), OnExpiry: record.ExpiryStop}, found: passed, err: errNotDue},
 		{name: "shortened meanwhile", has: &record.Lifetime{Deadline: now.Add(-time.Hour), OnExpiry: record.ExpiryStop}, found: passed,
-			want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, Grace: DefaultGrace, DropLifetime: true}},
+			want: record.Change{Kind: record.StopSandbox, Operation: "op_1", Desired: record.DesiredStopped, Grace: DefaultGrace, DropLifetime: true, Unasked: true}},
 		{name: "another action meanwhile", has: &record.Lifetime{Deadline: passed.Deadline, OnExpiry: record.ExpiryDelete}, found: passed, err: errNotDue},
 	} {
 		box := runs
@@ -242,5 +242,17 @@ func TestLifetime(t *testing.T) {
 	}
 	if got, err := (*Lifetime)(nil).at(now); got != nil || err != nil {
 		t.Errorf("none: %v, %v", got, err)
+	}
+}
+
+// TestRelieveSuspendsOnlyWhatIsPaused has a sandbox do something else since it was found.
+func TestRelieveSuspendsOnlyWhatIsPaused(t *testing.T) {
+	box := record.Sandbox{Desired: record.DesiredPaused, Execution: record.Execution{Observed: space.ExecutionPaused}}
+	if c, err := relieve(record.Situation{Sandbox: box}, "op_1"); err != nil || c.Kind != record.SuspendSandbox || !c.Unasked {
+		t.Errorf("%+v, %v", c, err)
+	}
+	box.Desired, box.Execution.Observed = record.DesiredRunning, space.ExecutionRunning
+	if c, err := relieve(record.Situation{Sandbox: box}, "op_1"); !errors.Is(err, errNotDue) {
+		t.Errorf("one that runs: %+v, %v", c, err)
 	}
 }

@@ -139,6 +139,17 @@ type ProjectUsage struct {
 	DiskBytes   int64
 }
 
+type RollingSandbox struct {
+	ID        string
+	Project   string
+	Desired   string
+	Execution string
+	Rolling   []byte
+	FullAt    time.Time
+	DiskAt    interface{}
+	Making    *bool
+}
+
 type Sandbox struct {
 	ID               string
 	Project          string

@@ -98,17 +98,19 @@ func (q *Queries) CreateSandboxes(ctx context.Context, arg CreateSandboxesParams
 }
 
 const desire = `-- name: Desire :exec
-UPDATE sandboxes SET desired = coalesce($1::text, desired), execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(), active_at = now(),
-    stop_grace_millis = coalesce($3::integer, stop_grace_millis),
-    suspend_into = coalesce($4::text, suspend_into),
-    expires_at = CASE WHEN $5::boolean THEN NULL ELSE expires_at END,
-    on_expiry = CASE WHEN $5::boolean THEN NULL ELSE on_expiry END
-WHERE id = $6
+UPDATE sandboxes SET desired = coalesce($1::text, desired), execution = coalesce($2::text, execution), revision = revision + 1, updated_at = now(),
+    active_at = CASE WHEN $3::boolean THEN active_at ELSE now() END,
+    stop_grace_millis = coalesce($4::integer, stop_grace_millis),
+    suspend_into = coalesce($5::text, suspend_into),
+    expires_at = CASE WHEN $6::boolean THEN NULL ELSE expires_at END,
+    on_expiry = CASE WHEN $6::boolean THEN NULL ELSE on_expiry END
+WHERE id = $7
 `
 
 type DesireParams struct {
 	Desired         *string
 	Execution       *string
+	Unasked         bool
 	StopGraceMillis *int32
 	SuspendInto     *string
 	DropLifetime    bool
@@ -120,6 +122,7 @@ func (q *Queries) Desire(ctx context.Context, arg DesireParams) error {
 	_, err := q.db.Exec(ctx, desire,
 		arg.Desired,
 		arg.Execution,
+		arg.Unasked,
 		arg.StopGraceMillis,
 		arg.SuspendInto,
 		arg.DropLifetime,
@@ -143,8 +146,7 @@ SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::te
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > ($1::timestamptz, $2::text)
     AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry IN ('stop', 'suspend') AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
-    AND NOT (s.on_expiry = 'suspend' AND EXISTS (SELECT FROM operations o
-        WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute'))
+    AND (s.on_expiry <> 'suspend' OR coalesce(suspend_again_at(s.id) <= now(), true))
 ORDER BY s.expires_at, s.id LIMIT $3
 `
 
@@ -161,8 +163,8 @@ type ExpiringSandboxesRow struct {
 	OnExpiry  string
 }
 
-// Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come. A suspend that has failed is
-// tried again a minute later.
+// Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come. For a suspend that has
+// failed see suspend_again_at.
 func (q *Queries) ExpiringSandboxes(ctx context.Context, arg ExpiringSandboxesParams) ([]ExpiringSandboxesRow, error) {
 	rows, err := q.db.Query(ctx, expiringSandboxes, arg.AfterAt, arg.AfterID, arg.MaxRows)
 	if err != nil {
@@ -245,12 +247,16 @@ const idleSandboxes = `-- name: IdleSandboxes :many
 SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at + make_interval(secs => s.idle_after_seconds) <= $1::timestamptz
-    AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
-ORDER BY s.active_at, s.id LIMIT $2
+    AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused')
+        AND coalesce(suspend_again_at(s.id) <= now(), true))
+    AND (s.active_at, s.id) > ($2::timestamptz, $3::text)
+ORDER BY s.active_at, s.id LIMIT $4
 `
 
 type IdleSandboxesParams struct {
 	Now     time.Time
+	AfterAt time.Time
+	AfterID string
 	MaxRows int32
 }
 
@@ -262,9 +268,15 @@ type IdleSandboxesRow struct {
 	IdleAction       string
 }
 
-// Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first.
+// Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first, behind a position. For a suspend that has failed
+// see suspend_again_at.
 func (q *Queries) IdleSandboxes(ctx context.Context, arg IdleSandboxesParams) ([]IdleSandboxesRow, error) {
-	rows, err := q.db.Query(ctx, idleSandboxes, arg.Now, arg.MaxRows)
+	rows, err := q.db.Query(ctx, idleSandboxes,
+		arg.Now,
+		arg.AfterAt,
+		arg.AfterID,
+		arg.MaxRows,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -370,7 +382,7 @@ func (q *Queries) MarkDeleted(ctx context.Context, ids []string) error {
 const pausedSandboxes = `-- name: PausedSandboxes :many
 SELECT s.id, s.project FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN execution_status st ON st.execution = e.id
 WHERE e.node = $1 AND e.gone_at IS NULL AND s.desired = 'paused' AND st.state = 'paused'
-    AND NOT EXISTS (SELECT FROM operations o WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute')
+    AND coalesce(suspend_again_at(s.id) <= now(), true)
 ORDER BY st.since, s.id LIMIT $2
 `
 
@@ -384,7 +396,8 @@ type PausedSandboxesRow struct {
 	Project string
 }
 
-// Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others.
+// Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others: see
+// suspend_again_at.
 func (q *Queries) PausedSandboxes(ctx context.Context, arg PausedSandboxesParams) ([]PausedSandboxesRow, error) {
 	rows, err := q.db.Query(ctx, pausedSandboxes, arg.Node, arg.MaxRows)
 	if err != nil {

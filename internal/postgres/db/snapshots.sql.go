@@ -422,40 +422,67 @@ func (q *Queries) OperationsOfSnapshots(ctx context.Context, sandboxes []string)
 	return items, nil
 }
 
-const rollingSandboxes = `-- name: RollingSandboxes :many
-SELECT s.id, s.project, s.rolling, s.created_at FROM sandboxes s JOIN execution_status st ON st.execution = s.execution
-WHERE s.rolling IS NOT NULL AND s.deleted_at IS NULL AND s.desired = 'running' AND st.state = 'running' AND s.id > $1::text
-ORDER BY s.id LIMIT $2
+const rolled = `-- name: Rolled :many
+SELECT full_at::timestamptz AS full_at, disk_at::timestamptz AS disk_at, making::boolean AS making FROM rolling_sandboxes WHERE id = $1
 `
 
-type RollingSandboxesParams struct {
-	After   string
-	MaxRows int32
+type RolledRow struct {
+	FullAt time.Time
+	DiskAt time.Time
+	Making bool
 }
 
-type RollingSandboxesRow struct {
-	ID        string
-	Project   string
-	Rolling   []byte
-	CreatedAt time.Time
-}
-
-// Those that run and take snapshots of themselves, in their order behind one.
-func (q *Queries) RollingSandboxes(ctx context.Context, arg RollingSandboxesParams) ([]RollingSandboxesRow, error) {
-	rows, err := q.db.Query(ctx, rollingSandboxes, arg.After, arg.MaxRows)
+// None or one row: when a sandbox took snapshots of itself last. The caller holds the sandbox.
+func (q *Queries) Rolled(ctx context.Context, id string) ([]RolledRow, error) {
+	rows, err := q.db.Query(ctx, rolled, id)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []RollingSandboxesRow
+	var items []RolledRow
 	for rows.Next() {
-		var i RollingSandboxesRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Project,
-			&i.Rolling,
-			&i.CreatedAt,
-		); err != nil {
+		var i RolledRow
+		if err := rows.Scan(&i.FullAt, &i.DiskAt, &i.Making); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sandboxesToRoll = `-- name: SandboxesToRoll :many
+SELECT s.id, s.project FROM rolling_sandboxes s JOIN execution_status st ON st.execution = s.execution
+WHERE s.desired = 'running' AND st.state = 'running' AND s.id > $1::text AND NOT s.making
+    AND ((s.rolling->>'full_every')::bigint > 0 AND s.full_at + make_interval(secs => (s.rolling->>'full_every')::bigint / 1e9) <= $2::timestamptz
+        OR (s.rolling->>'disk_every')::bigint > 0 AND s.disk_at + make_interval(secs => (s.rolling->>'disk_every')::bigint / 1e9) <= $2::timestamptz)
+ORDER BY s.id LIMIT $3
+`
+
+type SandboxesToRollParams struct {
+	After   string
+	Now     time.Time
+	MaxRows int32
+}
+
+type SandboxesToRollRow struct {
+	ID      string
+	Project string
+}
+
+// Those that run and are to take a snapshot of themselves at a time, in their order behind one: as retention.Due decides. Intervals are kept in nanoseconds.
+func (q *Queries) SandboxesToRoll(ctx context.Context, arg SandboxesToRollParams) ([]SandboxesToRollRow, error) {
+	rows, err := q.db.Query(ctx, sandboxesToRoll, arg.After, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxesToRollRow
+	for rows.Next() {
+		var i SandboxesToRollRow
+		if err := rows.Scan(&i.ID, &i.Project); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -568,9 +595,10 @@ func (q *Queries) SnapshotNamed(ctx context.Context, arg SnapshotNamedParams) (b
 }
 
 const snapshotOwners = `-- name: SnapshotOwners :many
-SELECT n.sandbox, n.project, coalesce(s.desired, 'deleted')::text AS desired, s.rolling
-FROM (SELECT DISTINCT x.sandbox, x.project FROM snapshots x
-    WHERE x.deleted_at IS NULL AND x.name = '' AND x.sandbox > $1::text AND ($2::text = '' OR x.project = $2::text)
+SELECT n.sandbox, n.project, n.desired, s.rolling
+FROM (SELECT x.sandbox, x.project, coalesce(b.desired, 'deleted')::text AS desired FROM snapshots x LEFT JOIN sandboxes b ON b.id = x.sandbox
+    WHERE x.deleted_at IS NULL AND x.sandbox > $1::text AND ($2::text = '' OR x.project = $2::text)
+    GROUP BY x.sandbox, x.project, b.desired HAVING bool_or(x.name = '') AND (count(*) > 1 OR coalesce(b.desired, 'deleted') = 'deleted')
     ORDER BY x.sandbox LIMIT $3) n
 LEFT JOIN sandboxes s ON s.id = n.sandbox
 ORDER BY n.sandbox
@@ -589,7 +617,8 @@ type SnapshotOwnersRow struct {
 	Rolling []byte
 }
 
-// The sandboxes that have snapshots which nobody gave a name, in their order behind one; of one project, if that is given.
+// The sandboxes that may have snapshots which aren't needed, in their order behind one; of one project, if that is given. Who has only one needs it, unless it's
+// deleted itself.
 func (q *Queries) SnapshotOwners(ctx context.Context, arg SnapshotOwnersParams) ([]SnapshotOwnersRow, error) {
 	rows, err := q.db.Query(ctx, snapshotOwners, arg.After, arg.Project, arg.MaxRows)
 	if err != nil {

@@ -83,7 +83,8 @@ FROM (SELECT) one LEFT JOIN operations o ON o.sandbox = @sandbox::text AND o.sta
 
 -- name: Desire :exec
 -- A new execution, if there is one, becomes the current one.
-UPDATE sandboxes SET desired = coalesce(sqlc.narg('desired')::text, desired), execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(), active_at = now(),
+UPDATE sandboxes SET desired = coalesce(sqlc.narg('desired')::text, desired), execution = coalesce(sqlc.narg('execution')::text, execution), revision = revision + 1, updated_at = now(),
+    active_at = CASE WHEN @unasked::boolean THEN active_at ELSE now() END,
     stop_grace_millis = coalesce(sqlc.narg('stop_grace_millis')::integer, stop_grace_millis),
     suspend_into = coalesce(sqlc.narg('suspend_into')::text, suspend_into),
     expires_at = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE expires_at END,
@@ -111,22 +112,24 @@ WHERE id = @id;
 SELECT env_sealed FROM sandboxes WHERE project = @project AND id = @id;
 
 -- name: ExpiringSandboxes :many
--- Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come. A suspend that has failed is
--- tried again a minute later.
+-- Those whose deadline has passed and whose action is possible, in their order behind a position, and the next one to come. For a suspend that has
+-- failed see suspend_again_at.
 SELECT s.id, s.project, s.expires_at::timestamptz AS expires_at, s.on_expiry::text AS on_expiry
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.expires_at IS NOT NULL AND (s.expires_at, s.id) > (@after_at::timestamptz, @after_id::text)
     AND (s.on_expiry = 'delete' AND s.desired <> 'deleted' OR s.on_expiry IN ('stop', 'suspend') AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
-    AND NOT (s.on_expiry = 'suspend' AND EXISTS (SELECT FROM operations o
-        WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute'))
+    AND (s.on_expiry <> 'suspend' OR coalesce(suspend_again_at(s.id) <= now(), true))
 ORDER BY s.expires_at, s.id LIMIT @max_rows;
 
 -- name: IdleSandboxes :many
--- Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first.
+-- Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first, behind a position. For a suspend that has failed
+-- see suspend_again_at.
 SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at + make_interval(secs => s.idle_after_seconds) <= @now::timestamptz
-    AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused'))
+    AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused')
+        AND coalesce(suspend_again_at(s.id) <= now(), true))
+    AND (s.active_at, s.id) > (@after_at::timestamptz, @after_id::text)
 ORDER BY s.active_at, s.id LIMIT @max_rows;
 
 -- name: TouchSandboxes :exec
@@ -150,8 +153,9 @@ UPDATE sandboxes SET file_key_sealed = NULL WHERE project = @project AND id = @i
 UPDATE sandboxes SET deleted_at = now() WHERE id = ANY(@ids::text[]);
 
 -- name: PausedSandboxes :many
--- Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others.
+-- Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others: see
+-- suspend_again_at.
 SELECT s.id, s.project FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN execution_status st ON st.execution = e.id
 WHERE e.node = @node AND e.gone_at IS NULL AND s.desired = 'paused' AND st.state = 'paused'
-    AND NOT EXISTS (SELECT FROM operations o WHERE o.sandbox = s.id AND o.kind = 'suspend_sandbox' AND o.status = 'failed' AND o.ended_at > now() - interval '1 minute')
+    AND coalesce(suspend_again_at(s.id) <= now(), true)
 ORDER BY st.since, s.id LIMIT @max_rows;

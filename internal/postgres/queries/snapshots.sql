@@ -100,10 +100,12 @@ UPDATE snapshots SET gone_at = now() WHERE id = ANY(@snapshots::text[]) AND gone
 SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running' AND snapshot IS NOT NULL;
 
 -- name: SnapshotOwners :many
--- The sandboxes that have snapshots which nobody gave a name, in their order behind one; of one project, if that is given.
-SELECT n.sandbox, n.project, coalesce(s.desired, 'deleted')::text AS desired, s.rolling
-FROM (SELECT DISTINCT x.sandbox, x.project FROM snapshots x
-    WHERE x.deleted_at IS NULL AND x.name = '' AND x.sandbox > @after::text AND (@project::text = '' OR x.project = @project::text)
+-- The sandboxes that may have snapshots which aren't needed, in their order behind one; of one project, if that is given. Who has only one needs it, unless it's
+-- deleted itself.
+SELECT n.sandbox, n.project, n.desired, s.rolling
+FROM (SELECT x.sandbox, x.project, coalesce(b.desired, 'deleted')::text AS desired FROM snapshots x LEFT JOIN sandboxes b ON b.id = x.sandbox
+    WHERE x.deleted_at IS NULL AND x.sandbox > @after::text AND (@project::text = '' OR x.project = @project::text)
+    GROUP BY x.sandbox, x.project, b.desired HAVING bool_or(x.name = '') AND (count(*) > 1 OR coalesce(b.desired, 'deleted') = 'deleted')
     ORDER BY x.sandbox LIMIT @max_rows) n
 LEFT JOIN sandboxes s ON s.id = n.sandbox
 ORDER BY n.sandbox;
@@ -111,8 +113,14 @@ ORDER BY n.sandbox;
 -- name: NeededSnapshots :many
 SELECT DISTINCT snapshot::text AS snapshot FROM snapshots_in_use WHERE snapshot = ANY(@ids::text[]);
 
--- name: RollingSandboxes :many
--- Those that run and take snapshots of themselves, in their order behind one.
-SELECT s.id, s.project, s.rolling, s.created_at FROM sandboxes s JOIN execution_status st ON st.execution = s.execution
-WHERE s.rolling IS NOT NULL AND s.deleted_at IS NULL AND s.desired = 'running' AND st.state = 'running' AND s.id > @after::text
+-- name: SandboxesToRoll :many
+-- Those that run and are to take a snapshot of themselves at a time, in their order behind one: as retention.Due decides. Intervals are kept in nanoseconds.
+SELECT s.id, s.project FROM rolling_sandboxes s JOIN execution_status st ON st.execution = s.execution
+WHERE s.desired = 'running' AND st.state = 'running' AND s.id > @after::text AND NOT s.making
+    AND ((s.rolling->>'full_every')::bigint > 0 AND s.full_at + make_interval(secs => (s.rolling->>'full_every')::bigint / 1e9) <= @now::timestamptz
+        OR (s.rolling->>'disk_every')::bigint > 0 AND s.disk_at + make_interval(secs => (s.rolling->>'disk_every')::bigint / 1e9) <= @now::timestamptz)
 ORDER BY s.id LIMIT @max_rows;
+
+-- name: Rolled :many
+-- None or one row: when a sandbox took snapshots of itself last. The caller holds the sandbox.
+SELECT full_at::timestamptz AS full_at, disk_at::timestamptz AS disk_at, making::boolean AS making FROM rolling_sandboxes WHERE id = @id;
