@@ -324,7 +324,9 @@ func (f *fake) attach(w http.ResponseWriter, r *http.Request) {
 		sleeper(s, r)
 		return
 	}
-	s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
+	if in.Argv == nil || (*in.Argv)[0] != "nonsense" {
+		s.send("started", `{"at":"2026-01-02T03:04:05Z"}`)
+	}
 	if in.Shell != nil && in.Tty != nil { // nobody types
 		s.send("exit", `{"code":0}`)
 		return
