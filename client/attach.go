@@ -148,7 +148,9 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 		return err
 	}
 	defer body.Close()
-	for m := newMessages(alive{body, silence}); ; {
+	m := newMessages(alive{body, silence})
+	defer m.close()
+	for {
 		raw, err := m.next()
 		if err != nil {
 			return err

@@ -228,7 +228,9 @@ func (p *Plane) watch(ctx context.Context, path string, recursive bool, options 
 	defer resp.Body.Close()
 	silence := time.AfterFunc(attachSilence, cancel)
 	defer silence.Stop()
-	for m := newMessages(alive{resp.Body, silence}); ; {
+	m := newMessages(alive{resp.Body, silence})
+	defer m.close()
+	for {
 		raw, err := m.next()
 		if err != nil {
 			return errors.Join(err, context.Cause(ctx))

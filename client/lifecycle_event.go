@@ -75,7 +75,9 @@ func (f *feed) connect(ctx context.Context, yield func(LifecycleEvent) bool) err
 		_, err := decode[json.RawMessage](resp, nil)
 		return err
 	}
-	for m := newMessages(alive{resp.Body, silence}); ; {
+	m := newMessages(alive{resp.Body, silence})
+	defer m.close()
+	for {
 		raw, err := m.next()
 		if m.id != "" {
 			f.after = m.id

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 const (
@@ -17,24 +18,39 @@ const (
 type message struct {
 	event string
 	id    string
-	data  []byte
+	data  []byte // until the next one is read
 }
 
 // messages reads server-sent events. Comments, unknown fields and retry are ignored, as the standard says for the latter two; lines end
 // with LF or CRLF, which is what our servers and the proxies before them send.
 type messages struct {
-	r  *bufio.Reader
-	id string // the newest id that came, also without an event
+	r    *bufio.Reader
+	id   string // the newest id that came, also without an event
+	data []byte // of the newest event; its memory is used again
 }
 
-func newMessages(r io.Reader) *messages { return &messages{r: bufio.NewReaderSize(r, maxLine)} }
+// lineReaders are those of streams that have ended: their memory is more than most streams bring.
+var lineReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, maxLine) }}
+
+// newMessages reads a stream. Close it when it isn't read any more.
+func newMessages(r io.Reader) *messages {
+	lines := lineReaders.Get().(*bufio.Reader)
+	lines.Reset(r)
+	return &messages{r: lines}
+}
+
+func (m *messages) close() {
+	m.r.Reset(nil)
+	lineReaders.Put(m.r)
+	m.r = nil
+}
 
 // errTooLong is returned for a line or an event beyond its limit.
 var errTooLong = errors.New("the stream has a line or an event that is too long")
 
 // next returns the next event that has data. io.EOF when the stream ended; an event that it cut off is dropped.
 func (m *messages) next() (message, error) {
-	var out message
+	out := message{data: m.data[:0]}
 	hasData := false
 	for {
 		line, err := m.line()
@@ -43,9 +59,10 @@ func (m *messages) next() (message, error) {
 		}
 		if len(line) == 0 {
 			if hasData {
+				m.data = out.data
 				return out, nil
 			}
-			out = message{}
+			out = message{data: out.data[:0]}
 			continue
 		}
 		name, value := field(line)

@@ -70,11 +70,14 @@ func FuzzMessages(f *testing.F) {
 
 func all(r io.Reader) ([]message, error) {
 	var out []message
-	for m := newMessages(r); ; {
+	m := newMessages(r)
+	defer m.close()
+	for {
 		got, err := m.next()
 		if err != nil {
 			return out, err
 		}
+		got.data = bytes.Clone(got.data)
 		out = append(out, got)
 	}
 }

@@ -72,7 +72,9 @@ func (f *logFollower) connect(ctx context.Context, yield func(LogLine) bool) err
 		_, err := decode[json.RawMessage](resp, nil)
 		return err
 	}
-	for m := newMessages(alive{resp.Body, silence}); ; {
+	m := newMessages(alive{resp.Body, silence})
+	defer m.close()
+	for {
 		raw, err := m.next()
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package e2b
 import (
 	"encoding/base64"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -17,14 +18,17 @@ type jsonCodec struct{}
 func (jsonCodec) Name() string { return "json" }
 
 // Marshal implements connect.Codec.
-func (jsonCodec) Marshal(m any) ([]byte, error) {
+func (c jsonCodec) Marshal(m any) ([]byte, error) { return c.MarshalAppend(nil, m) }
+
+// MarshalAppend is Marshal at the end of what is there: Connect has buffers that it uses again.
+func (jsonCodec) MarshalAppend(to []byte, m any) ([]byte, error) {
 	switch m := m.(type) {
 	case *process.StartResponse:
-		if out := outputJSON(m.GetEvent()); out != nil {
+		if out, ok := appendOutput(to, m.GetEvent()); ok {
 			return out, nil
 		}
 	case *process.ConnectResponse:
-		if out := outputJSON(m.GetEvent()); out != nil {
+		if out, ok := appendOutput(to, m.GetEvent()); ok {
 			return out, nil
 		}
 	}
@@ -32,7 +36,7 @@ func (jsonCodec) Marshal(m any) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no message", m)
 	}
-	return protojson.Marshal(message)
+	return protojson.MarshalOptions{}.MarshalAppend(to, message)
 }
 
 // Unmarshal implements connect.Codec.
@@ -47,8 +51,8 @@ func (jsonCodec) Unmarshal(b []byte, m any) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(b, message)
 }
 
-// outputJSON writes an event that is output; nil for others.
-func outputJSON(e *process.ProcessEvent) []byte {
+// appendOutput appends an event if it's output.
+func appendOutput(to []byte, e *process.ProcessEvent) (out []byte, ok bool) {
 	var kind string
 	var data []byte
 	switch o := e.GetData().GetOutput().(type) {
@@ -59,10 +63,10 @@ func outputJSON(e *process.ProcessEvent) []byte {
 	case *process.ProcessEvent_DataEvent_Pty:
 		kind, data = "pty", o.Pty
 	default:
-		return nil
+		return to, false
 	}
 	const before, after = `{"event":{"data":{"`, `"}}}`
-	out := make([]byte, 0, len(before)+len(kind)+len(`":"`)+base64.StdEncoding.EncodedLen(len(data))+len(after))
+	out = slices.Grow(to, len(before)+len(kind)+len(`":"`)+base64.StdEncoding.EncodedLen(len(data))+len(after))
 	out = append(append(append(out, before...), kind...), `":"`...)
-	return append(base64.StdEncoding.AppendEncode(out, data), after...)
+	return append(base64.StdEncoding.AppendEncode(out, data), after...), true
 }

@@ -26,6 +26,8 @@ const (
 	answerTimeout = 6 * time.Minute
 	// idleTime is how long a connection is kept without a request. The SDKs keep theirs for 300 s, and must not find one closed.
 	idleTime = 10*time.Minute + 20*time.Second
+	// upstreamBuffer is what is read at once of a connection to the platform, in bytes: an event of output in base64 in one go.
+	upstreamBuffer = 64 << 10
 	// upstreamConns are the idle connections to the API, and to the edge, that are kept.
 	upstreamConns = 512
 )
@@ -53,6 +55,7 @@ func New(c Config) *Facade {
 	if c.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.Proxy = 2*upstreamConns, upstreamConns, nil
+		t.ReadBufferSize = upstreamBuffer
 		c.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return &Facade{config: c, watchers: newWatchers()}

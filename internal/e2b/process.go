@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -28,8 +30,6 @@ const (
 	killGrace = 5 * time.Second
 	// killTime bounds the ending of a command whose time is over.
 	killTime = 10 * time.Second
-	// eventsAhead is how many events of a process are read before the client has taken them.
-	eventsAhead = 16
 )
 
 type processService struct{ f *Facade }
@@ -199,59 +199,64 @@ type stream struct {
 	joined    bool // the client was told the pid
 }
 
-// happened is an event of the platform, or why there are no more.
-type happened struct {
-	event client.Event
-	err   error
-}
-
 // run passes events on until the process has ended.
-func (s *stream) run(ctx context.Context, events func(yield func(client.Event, error) bool)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	in := make(chan happened, eventsAhead)
-	go func() {
-		defer close(in)
-		for e, err := range events {
-			select {
-			case in <- happened{e, err}:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	defer func() {
-		cancel()
-		for range in { // until the reader has ended
-		}
-	}()
+func (s *stream) run(ctx context.Context, events iter.Seq2[client.Event, error]) error {
 	defer streaming(streamProcess)()
-	quiet := time.NewTimer(s.keepAlive)
-	defer quiet.Stop()
-	for {
-		select {
-		case h, ok := <-in:
-			if !ok {
-				return ctx.Err()
-			}
-			if ended, err := s.pass(ctx, h); ended || err != nil {
-				return err
-			}
-		case <-quiet.C:
-			if err := s.send(&process.ProcessEvent{Event: &process.ProcessEvent_Keepalive{Keepalive: &process.ProcessEvent_KeepAlive{}}}); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return ctx.Err()
+	quiet := s.fill()
+	defer quiet.stop()
+	for e, err := range events {
+		ended, err := s.pass(ctx, e, err)
+		if ended || err != nil {
+			return err
 		}
-		quiet.Reset(s.keepAlive)
+		quiet.timer.Reset(s.keepAlive)
 	}
+	return ctx.Err()
 }
 
-func (s *stream) pass(ctx context.Context, h happened) (ended bool, err error) {
-	e := h.event
+// silence is what sends keep-alives between the events.
+type silence struct {
+	timer *time.Timer
+	mu    sync.Mutex // held by who sends
+	over  bool
+}
+
+// fill sends a keep-alive whenever nothing was sent for as long. One that can't be sent is no matter: then the events can't either.
+func (s *stream) fill() *silence {
+	q := &silence{}
+	send := s.send
+	s.send = func(e *process.ProcessEvent) error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		return send(e)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timer = time.AfterFunc(s.keepAlive, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.over {
+			return
+		}
+		_ = send(&process.ProcessEvent{Event: &process.ProcessEvent_Keepalive{Keepalive: &process.ProcessEvent_KeepAlive{}}})
+		q.timer.Reset(s.keepAlive)
+	})
+	return q
+}
+
+// stop returns when nothing is sent any more.
+func (q *silence) stop() {
+	q.timer.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.over = true
+}
+
+// pass passes an event on, or says why there are no more.
+func (s *stream) pass(ctx context.Context, e client.Event, why error) (ended bool, err error) {
 	switch {
-	case h.err != nil:
-		return true, h.err
+	case why != nil:
+		return true, why
 	case e.Type == client.EventCreated:
 		s.process.session = e.Created.Session.Id
 	case e.Type == client.EventStarted:

@@ -29,6 +29,8 @@ const (
 	watchReady = 30 * time.Second
 	// A client that asks gets what has happened until then: settle is how long nothing may have come for that, and settleMost bounds the waiting.
 	settle, settleMost = 30 * time.Millisecond, time.Second
+	// eventsAhead is how many events of a watch are read before the client has taken them.
+	eventsAhead = 16
 )
 
 // kinds are E2B's for the platform's. An overflow has none: what it says is said as an error.
