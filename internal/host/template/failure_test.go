@@ -64,3 +64,26 @@ func TestACopysFaultHasTheOrdersField(t *testing.T) {
 		t.Error("a copy without a fault has one")
 	}
 }
+
+// TestACommandWithoutANetworkSaysSo has what fetching programs print when no name can be resolved.
+func TestACommandWithoutANetworkSaysSo(t *testing.T) {
+	for line, missed := range map[string]bool{
+		"W: Failed to fetch http://deb.debian.org/debian/dists/bookworm/InRelease  Temporary failure resolving 'deb.debian.org'":                                                                                            true,
+		"WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'NewConnectionError('<x>: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/requests/": true,
+		"npm error code EAI_AGAIN": true, "npm error code ENOTFOUND": true,
+		"fatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com": true,
+		"connect: Network is unreachable":    true,
+		"E: Unable to locate package nosuch": false, "error: merge conflict: resolve it by hand": false, "make: *** [all] Error 2": false,
+	} {
+		if missedNetwork.MatchString(line) != missed {
+			t.Errorf("%q: want %v", line, missed)
+		}
+	}
+	err := exitError(&sessionv1.Exit{Code: 100}, []string{"E: Unable to locate package nosuch"})
+	if got := explained(err, true); space.CodeOf(got) != space.CodeGuest || !strings.HasPrefix(got.Error(), err.Error()) || !strings.HasSuffix(got.Error(), noNetwork) {
+		t.Errorf("%v", got)
+	}
+	if got := explained(err, false); got != err || explained(nil, true) != nil {
+		t.Errorf("%v", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	space "github.com/space-platform/space"
@@ -84,16 +85,32 @@ func (b *builder) spec(command string) *sessionv1.Spec {
 // command runs a shell command to its end, and logs what it prints. It must succeed.
 func (b *builder) command(ctx context.Context, sessions *session.Set, command string) error {
 	var tail []string
+	missed := false
 	exit, err := follow(ctx, sessions, b.spec(command), func(line string) {
 		b.log(b.step, line)
+		missed = missed || missedNetwork.MatchString(line)
 		tail = append(tail, line)
 		tail = tail[max(0, len(tail)-maxTail):]
 	})
 	if err != nil {
 		return err
 	}
-	return exitError(exit, tail)
+	return explained(exitError(exit, tail), missed)
 }
+
+// explained adds to the failure of a command that has looked for a network why there's none.
+func explained(err error, missed bool) error {
+	if err == nil || !missed {
+		return err
+	}
+	return space.Errorf(space.CodeGuest, "%s\n%s", messageOf(err), noNetwork)
+}
+
+// missedNetwork finds what programs print that look for a network in vain.
+var missedNetwork = regexp.MustCompile(`(?i)failure resolving|name resolution|could not resolve|name or service not known|network is unreachable|ENOTFOUND|EAI_AGAIN`)
+
+// noNetwork is what their user is told.
+const noNetwork = "The commands of a build have no network: put what they'd fetch into the image that the template begins with, or copy it."
 
 // exitError is nil if a command has succeeded.
 func exitError(exit *sessionv1.Exit, tail []string) error {
