@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +28,13 @@ func e2bRole() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("listen for E2B's SDKs: %w", err)
 		}
-		f := e2b.New(e2b.Config{API: loopback(i), Edge: fmt.Sprintf("http://127.0.0.1:%d", i.EdgePort()), Endpoint: c.E2BURL})
+		f, err := e2b.New(e2b.Config{
+			API: loopback(i), Edge: fmt.Sprintf("http://127.0.0.1:%d", i.EdgePort()), Endpoint: c.E2BURL, Memory: filepath.Join(i.RoleDir(instance.E2B), "memory"),
+		})
+		if err != nil {
+			return err
+		}
+		defer f.Close()
 		o.Ready(f.Reaches)
 		return f.Serve(ctx, control, data)
 	})

@@ -112,49 +112,130 @@ const (
 
 // tokens are those that were issued or used here: whom a signed URL belongs to is found by trying them. The newest are kept.
 type tokens struct {
+	keep func(note) // writes down what changes; nil: nothing is
+
 	mu     sync.Mutex
-	known  map[access]int // to their place in order
-	order  []access       // a ring; what was forgotten is empty
+	known  map[access]*kept
+	issued map[grant]access // to whom a token was issued gets it again, for as long as it opens its sandbox
+	order  []access         // a ring; what was forgotten is empty
 	oldest int
 	of     map[string][]access // by the sandbox, from the oldest
+	void   map[access]bool     // that were known, and open nothing any more: at most maxVoid
 
 	search sync.Mutex // held by who tries all: one at a time
 	misses int        // since missed
 	missed time.Time
 }
 
-// remember adds a token.
-func (t *tokens) remember(a access) {
+// owner is an API key, by its hash; zero: none.
+type owner [sha256.Size]byte
+
+func ownerOf(key string) owner { return sha256.Sum256([]byte(key)) }
+
+// grant is whom a token was issued to, and for which sandbox.
+type grant struct {
+	owner   owner
+	sandbox string
+}
+
+// kept is what is known of a token.
+type kept struct {
+	place int   // in order
+	owner owner // to whom it was issued; zero of one that was used only
+}
+
+// maxVoid bounds the tokens that are remembered because they open nothing any more.
+const maxVoid = 1_000
+
+// remember adds a token that was used.
+func (t *tokens) remember(a access) { t.add(a, owner{}) }
+
+// add adds a token, and to whom it was issued if that's known.
+func (t *tokens) add(a access, by owner) {
+	if t.set(a, by) && t.keep != nil {
+		t.keep(noteOf(a, by))
+	}
+}
+
+// set tells whether that's new.
+func (t *tokens) set(a access, by owner) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.known[a]; ok {
-		return
+	k := t.known[a]
+	switch {
+	case k != nil && (by == owner{} || by == k.owner):
+		return false
+	case k == nil:
+		k = t.place(a)
 	}
+	if k.owner != (owner{}) {
+		delete(t.issued, grant{k.owner, a.sandbox})
+	}
+	if k.owner = by; by != (owner{}) {
+		t.issued[grant{by, a.sandbox}] = a
+	}
+	return true
+}
+
+// place finds a place for a token, the oldest's if there's no other.
+func (t *tokens) place(a access) *kept {
 	if t.known == nil {
-		t.known, t.of = map[access]int{}, map[string][]access{}
+		t.known, t.issued, t.of, t.void = map[access]*kept{}, map[grant]access{}, map[string][]access{}, map[access]bool{}
 	}
 	if its := t.of[a.sandbox]; len(its) >= tokensEach {
 		t.drop(its[0])
 	}
+	k := &kept{place: len(t.order)}
 	if len(t.order) < maxTokens {
-		t.known[a] = len(t.order)
 		t.order = append(t.order, a)
 	} else {
 		t.drop(t.order[t.oldest])
-		t.order[t.oldest], t.known[a] = a, t.oldest
+		k.place, t.order[t.oldest] = t.oldest, a
 		t.oldest = (t.oldest + 1) % maxTokens
 	}
+	t.known[a] = k
 	t.of[a.sandbox] = append(t.of[a.sandbox], a)
+	return k
+}
+
+// issuedTo returns the token of a sandbox that an API key has got before.
+func (t *tokens) issuedTo(by owner, sandbox string) (a access, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, ok = t.issued[grant{by, sandbox}]
+	return a, ok
+}
+
+// refused forgets a token that opens nothing any more. One that wasn't known is nobody's.
+func (t *tokens) refused(a access) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known[a] == nil {
+		return
+	}
+	t.drop(a)
+	if len(t.void) >= maxVoid {
+		clear(t.void)
+	}
+	t.void[a] = true
+}
+
+// isVoid tells whether a token was refused.
+func (t *tokens) isVoid(a access) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.void[a]
 }
 
 // drop forgets a token, if it's known.
 func (t *tokens) drop(a access) {
-	place, ok := t.known[a]
-	if !ok {
+	k := t.known[a]
+	if k == nil {
 		return
 	}
 	delete(t.known, a)
-	t.order[place] = access{}
+	delete(t.issued, grant{k.owner, a.sandbox})
+	t.order[k.place] = access{}
 	if its := slices.DeleteFunc(t.of[a.sandbox], func(other access) bool { return other == a }); len(its) > 0 {
 		t.of[a.sandbox] = its
 	} else {
@@ -164,11 +245,46 @@ func (t *tokens) drop(a access) {
 
 // forget drops the tokens of a sandbox that is gone. Their places are free for others.
 func (t *tokens) forget(sandbox string) {
+	if t.dropAll(sandbox) && t.keep != nil {
+		t.keep(note{Gone: sandbox})
+	}
+}
+
+// dropAll tells whether there were any.
+func (t *tokens) dropAll(sandbox string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, a := range slices.Clone(t.of[sandbox]) {
+	its := slices.Clone(t.of[sandbox])
+	for _, a := range its {
 		t.drop(a)
 	}
+	return len(its) > 0
+}
+
+// recall takes up what an earlier life has noted.
+func (t *tokens) recall(n note) {
+	switch {
+	case n.Gone != "":
+		t.dropAll(n.Gone)
+	case n.Token != nil:
+		var by owner
+		copy(by[:], n.Token.Owner)
+		t.set(access{n.Token.Sandbox, n.Token.Secret}, by)
+	}
+}
+
+// notes are those of all tokens, from the oldest.
+func (t *tokens) notes() []note {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []note
+	for i := range t.order {
+		a := t.order[(t.oldest+i)%len(t.order)]
+		if k := t.known[a]; k != nil {
+			out = append(out, noteOf(a, k.owner))
+		}
+	}
+	return out
 }
 
 // signer finds the token that a URL was signed with: one of the sandbox, or of all if the sandbox is "".

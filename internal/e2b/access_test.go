@@ -188,7 +188,10 @@ func TestLogsOfBuildsAreBounded(t *testing.T) {
 
 // TestASignedURLIsForItsUser brings another user with a signed URL: it's for whom it was signed.
 func TestASignedURLIsForItsUser(t *testing.T) {
-	f := New(Config{Edge: "http://127.0.0.1:1"})
+	f, err := New(Config{Edge: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a := access{space.NewID(space.PrefixSandbox), secret}
 	f.tokens.remember(a)
 	for _, user := range []string{"", "user"} {

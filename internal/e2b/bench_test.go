@@ -29,7 +29,11 @@ func pipe(b *testing.B, chunks int) (edge, facade *httptest.Server, token access
 		event("id: %d\nevent: exit\ndata: {\"code\":0}\n\n", chunks<<15)
 	}))
 	b.Cleanup(edge.Close)
-	facade = httptest.NewServer(New(Config{API: edge.URL, Edge: edge.URL}).Data())
+	f, err := New(Config{API: edge.URL, Edge: edge.URL})
+	if err != nil {
+		b.Fatal(err)
+	}
+	facade = httptest.NewServer(f.Data())
 	b.Cleanup(facade.Close)
 	return edge, facade, access{"sbx_" + strings.Repeat("a", 26), secret}
 }

@@ -5,11 +5,12 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,8 +39,8 @@ const (
 
 // build is one build of a template. An SDK makes it in three parts: it asks for it, uploads files, and starts it.
 type build struct {
-	owner  [32]byte // the hash of the API key that asked: others aren't told of it
-	id     string   // a UUID
+	owner  owner  // who asked: others aren't told of it
+	id     string // a UUID
 	began  time.Time
 	create client.TemplateCreate
 
@@ -50,18 +51,86 @@ type build struct {
 	lines    []client.LogLine
 	size     int           // bytes of their text
 	cut      bool          // a line wasn't kept: none is any more
+	reading  sync.Once     // begins to
 	read     chan struct{} // closed when no more lines come
 }
 
 // builds are those that SDKs have asked for.
 type builds struct {
+	keep func(note) // writes down what changes; nil: nothing is
+
 	mu   sync.Mutex
 	byID map[string]*build
 }
 
-func ownerOf(key string) [32]byte { return sha256.Sum256([]byte(key)) }
+// buildNote is a build for a later life of this process. Its lines are read again.
+type buildNote struct {
+	ID       string                `json:"id"`
+	Owner    []byte                `json:"owner"`
+	Began    time.Time             `json:"began"`
+	Create   client.TemplateCreate `json:"create"`
+	Uploads  map[string]string     `json:"uploads,omitempty"`
+	Template string                `json:"template,omitempty"`
+	Origin   []int                 `json:"origin,omitempty"`
+}
+
+func (n *build) note() note {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return note{Build: &buildNote{ID: n.id, Owner: n.owner[:], Began: n.began, Create: n.create, Uploads: maps.Clone(n.uploads), Template: n.template, Origin: n.origin}}
+}
+
+// noted writes a build down, which nobody may hold.
+func (b *builds) noted(n *build) {
+	if b.keep != nil {
+		b.keep(n.note())
+	}
+}
+
+// notes are those of all builds that are remembered.
+func (b *builds) notes() []note {
+	b.mu.Lock()
+	all := slices.Collect(maps.Values(b.byID))
+	b.mu.Unlock()
+	var out []note
+	for _, n := range all {
+		if time.Since(n.began) <= buildLife {
+			out = append(out, n.note())
+		}
+	}
+	return out
+}
+
+// recall takes up what an earlier life has noted.
+func (b *builds) recall(m note) {
+	if m.Build == nil || m.Build.Create.Name == nil || time.Since(m.Build.Began) > buildLife {
+		return
+	}
+	n := &build{
+		id: m.Build.ID, began: m.Build.Began, create: m.Build.Create, uploads: map[string]string{}, template: m.Build.Template, origin: m.Build.Origin,
+		read: make(chan struct{}),
+	}
+	copy(n.owner[:], m.Build.Owner)
+	maps.Copy(n.uploads, m.Build.Uploads)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.byID == nil {
+		b.byID = map[string]*build{}
+	}
+	if len(b.byID) < maxBuilds || b.byID[n.id] != nil {
+		b.byID[n.id] = n
+	}
+}
 
 func (b *builds) add(n *build) error {
+	if err := b.insert(n); err != nil {
+		return err
+	}
+	b.noted(n)
+	return nil
+}
+
+func (b *builds) insert(n *build) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byID == nil {
@@ -185,6 +254,7 @@ func (f *Facade) filesLink(w http.ResponseWriter, r *request, name, hash string)
 	if err != nil {
 		return err
 	}
+	defer f.builds.noted(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.uploads) >= maxUploads {
@@ -239,6 +309,7 @@ func (f *Facade) startBuild(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	defer f.builds.noted(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.template != "" {
@@ -275,7 +346,7 @@ func (f *Facade) startBuild(w http.ResponseWriter, r *request) error {
 		return fmt.Errorf("begin a build: the answer names no template")
 	}
 	n.template, n.origin = op.Template.Id, c.origin
-	go n.follow(r.platform)
+	n.follow(r.platform)
 	w.WriteHeader(http.StatusAccepted)
 	return nil
 }
@@ -306,12 +377,17 @@ func foundation(ctx context.Context, c *client.Client, template *string) (user, 
 	return *t.User, workdir, nil
 }
 
-// follow keeps a build's log until the build has ended.
+// follow keeps the log of a build that was started until the build has ended, unless that is done already.
 func (n *build) follow(c *client.Client) {
+	template := n.template
+	n.reading.Do(func() { go n.collect(c, template) })
+}
+
+func (n *build) collect(c *client.Client, template string) {
 	defer n.ended()
 	ctx, cancel := context.WithTimeout(context.Background(), maxBuildTime)
 	defer cancel()
-	for line, err := range c.FollowTemplateLogs(ctx, n.template) {
+	for line, err := range c.FollowTemplateLogs(ctx, template) {
 		if err != nil {
 			return // the build has failed, or its log can't be read: its state says which
 		}
@@ -394,6 +470,9 @@ func (f *Facade) buildStatus(w http.ResponseWriter, r *request, name, id string)
 	}
 	n.mu.Lock()
 	template := n.template
+	if template != "" {
+		n.follow(r.platform) // one that was started before this process was
+	}
 	n.mu.Unlock()
 	out := map[string]any{"templateID": name, "buildID": id, "status": "waiting", "logs": []string{}, "logEntries": []logEntry{}}
 	if template == "" {

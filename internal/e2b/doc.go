@@ -13,8 +13,8 @@
 //	process, by its pid     session
 //	timeout, kill or pause  lifetime, with the action delete or suspend
 //
-// Nothing here is kept: what a restart of this process takes are watchers that are polled (they are not_found then), template builds between their
-// parts, and which tokens signed URLs were signed with, until the sandbox is heard of again.
+// What a restart of this process takes are watchers that are polled: they are not_found then. Which tokens URLs were signed with, and how far builds of
+// templates are, is noted in a file (memory.go), which is a cache: without it URLs open nothing until their sandbox is heard of again, and builds are begun anew.
 //
 // What the platform doesn't have yet is refused with a sentence, never ignored.
 package e2b

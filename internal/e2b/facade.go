@@ -37,6 +37,7 @@ type Config struct {
 	API      string       // address of the public API, such as http://127.0.0.1:7700
 	Edge     string       // address of the edge
 	Endpoint string       // how clients reach Control: upload links begin with it
+	Memory   string       // file of what outlives this process, see memory.go; "": nothing does
 	HTTP     *http.Client // carries requests to the platform; nil: one made for many at once
 }
 
@@ -47,18 +48,45 @@ type Facade struct {
 	processes processes
 	watchers  *watchers
 	builds    builds
+	memory    *memory        // nil: nothing is written down
 	turns     [64]sync.Mutex // held by who puts a sandbox's deadline off, by the sandbox
 }
 
-// New returns a facade of a platform. It sends nothing yet.
-func New(c Config) *Facade {
+// New returns a facade of a platform. It sends nothing yet. Close it.
+func New(c Config) (*Facade, error) {
 	if c.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.Proxy = 2*upstreamConns, upstreamConns, nil
 		t.ReadBufferSize = upstreamBuffer
 		c.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	return &Facade{config: c, watchers: newWatchers()}
+	f := &Facade{config: c, watchers: newWatchers()}
+	if c.Memory == "" {
+		return f, nil
+	}
+	return f, f.remember()
+}
+
+// remember takes up what earlier lives have noted, and notes from now on.
+func (f *Facade) remember() error {
+	err := recall(f.config.Memory, func(n note) {
+		f.tokens.recall(n)
+		f.builds.recall(n)
+	})
+	if err != nil {
+		return err
+	}
+	f.memory = &memory{path: f.config.Memory, current: func() []note { return append(f.tokens.notes(), f.builds.notes()...) }}
+	f.tokens.keep, f.builds.keep = f.memory.add, f.memory.add
+	return f.memory.begin()
+}
+
+// Close ends what New has begun.
+func (f *Facade) Close() error {
+	if f.memory == nil {
+		return nil
+	}
+	return f.memory.close()
 }
 
 // Serve serves both ports until ctx ends or one of them fails.
@@ -100,7 +128,7 @@ func (f *Facade) plane(a access) (*client.Plane, error) {
 	return p, nil
 }
 
-// opened remembers a token that the platform has served: anybody can bring another one, which is to take no place.
+// opened remembers a token that the platform has served: anybody can bring another one, which is to take no place. One that it refuses is forgotten.
 type opened struct {
 	http.RoundTripper
 	tokens *tokens
@@ -110,8 +138,12 @@ type opened struct {
 // RoundTrip implements http.RoundTripper.
 func (o opened) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := o.RoundTripper.RoundTrip(r)
-	if err == nil && resp.StatusCode < http.StatusBadRequest {
+	switch {
+	case err != nil:
+	case resp.StatusCode < http.StatusBadRequest:
 		o.tokens.remember(o.access)
+	case resp.StatusCode == http.StatusUnauthorized:
+		o.tokens.refused(o.access)
 	}
 	return resp, err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -41,15 +42,20 @@ func newPlatform(t *testing.T) *platform {
 	p := &platform{sandboxes: map[string]*api.Sandbox{}, files: map[string]string{}, bodies: map[string]string{}, refuse: map[string]api.Problem{}, times: map[string]int{}}
 	mux := http.NewServeMux()
 	management := map[string]func(http.ResponseWriter, *http.Request){
-		"POST /v1/sandboxes":                   p.create,
-		"GET /v1/sandboxes":                    p.list,
-		"GET /v1/sandboxes/{sandbox}":          p.get,
-		"PATCH /v1/sandboxes/{sandbox}":        p.update,
-		"DELETE /v1/sandboxes/{sandbox}":       p.remove,
-		"POST /v1/sandboxes/{sandbox}/tokens":  p.token,
-		"POST /v1/sandboxes/{sandbox}/suspend": p.become(api.SandboxStateSuspended),
-		"POST /v1/sandboxes/{sandbox}/stop":    p.become(api.SandboxStateStopped),
-		"POST /v1/sandboxes/{sandbox}/wake":    p.become(api.SandboxStateRunning),
+		"POST /v1/sandboxes":                  p.create,
+		"GET /v1/sandboxes":                   p.list,
+		"GET /v1/sandboxes/{sandbox}":         p.get,
+		"PATCH /v1/sandboxes/{sandbox}":       p.update,
+		"DELETE /v1/sandboxes/{sandbox}":      p.remove,
+		"POST /v1/sandboxes/{sandbox}/tokens": p.token,
+		"GET /v1/sandboxes/{sandbox}/tokens": func(w http.ResponseWriter, _ *http.Request) {
+			ours, other := tokenName, "other"
+			p.answer(w, 200, api.SandboxTokenPage{Items: []api.SandboxToken{{Id: "tok_1", Name: &ours}, {Id: "tok_2", Name: &ours}, {Id: "tok_3", Name: &other}}})
+		},
+		"DELETE /v1/sandboxes/{sandbox}/tokens/{token}": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"POST /v1/sandboxes/{sandbox}/suspend":          p.become(api.SandboxStateSuspended),
+		"POST /v1/sandboxes/{sandbox}/stop":             p.become(api.SandboxStateStopped),
+		"POST /v1/sandboxes/{sandbox}/wake":             p.become(api.SandboxStateRunning),
 		"GET /v1/snapshots/{snapshot}": func(w http.ResponseWriter, r *http.Request) {
 			if r.PathValue("snapshot") != "snap" {
 				p.problem(w, space.CodeNotFound, "there's no such snapshot")
@@ -332,7 +338,20 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	p := newPlatform(t)
-	f := New(Config{API: p.URL, Edge: p.URL, Endpoint: "http://e2b.example"})
+	return newFacade(t, p, filepath.Join(t.TempDir(), "memory"))
+}
+
+// newFacade is another life of the facade of a platform.
+func newFacade(t *testing.T, p *platform, memory string) *rig {
+	f, err := New(Config{API: p.URL, Edge: p.URL, Endpoint: "http://e2b.example", Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	r := &rig{platform: p, facade: f, control: httptest.NewServer(f.Control()), data: httptest.NewServer(f.Data())}
 	t.Cleanup(r.control.Close)
 	t.Cleanup(r.data.Close)
