@@ -93,7 +93,7 @@ type Edge struct {
 
 // timing is how long the edge waits for others.
 type timing struct {
-	resolve   time.Duration // for the control plane's answer
+	resolve   time.Duration // for the control plane's answer, which may wait for a sandbox to wake
 	create    time.Duration // for the control plane to create a session
 	start     time.Duration // for a session to start or a refusal, before it answers 200; longer than the node waits for a guest
 	first     time.Duration // the same for a client that has seen it start: its session may have nothing to say
@@ -108,7 +108,7 @@ type timing struct {
 }
 
 var usualTiming = timing{
-	resolve: 5 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second,
+	resolve: 43 * time.Second, create: answerTime, start: 20 * time.Second, first: time.Second, keepAlive: 15 * time.Second,
 	slow: 20 * time.Second, grace: 5 * time.Second, progress: 60 * time.Second,
 	look: 2 * time.Second, leave: time.Second, // so what is open ends within 5 s of its material
 	body: answerTime, client: public.Usual(),

@@ -63,7 +63,7 @@ func TestResolveToken(t *testing.T) {
 		{name: "runs", boxes: []record.Sandbox{runs}, bearer: mine},
 		{name: "comes up", boxes: []record.Sandbox{pending, pending, runs}, bearer: mine, after: 2 * time.Second},
 		{name: "is started", boxes: []record.Sandbox{started, started, runs}, bearer: mine, after: 2 * time.Second},
-		{name: "doesn't come up", boxes: []record.Sandbox{pending}, bearer: mine, want: space.CodeConflict, after: StartWait},
+		{name: "doesn't come up", boxes: []record.Sandbox{pending}, bearer: mine, want: space.CodeTimeout, after: StartWait},
 		{name: "stopping", boxes: []record.Sandbox{box(record.DesiredStopped, space.ExecutionRunning)}, bearer: mine, want: space.CodeConflict},
 		{name: "stopped", boxes: []record.Sandbox{box(record.DesiredStopped, space.ExecutionStopped)}, bearer: mine, want: space.CodeConflict},
 		{name: "failed", boxes: []record.Sandbox{box(record.DesiredRunning, space.ExecutionFailed)}, bearer: mine, want: space.CodeConflict},

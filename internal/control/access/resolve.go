@@ -9,8 +9,9 @@ import (
 	"github.com/space-platform/space/internal/control/sandboxes"
 )
 
-// StartWait is how long a request waits for a sandbox that is being created or started: less than the edge waits for the answer.
-const StartWait = 4 * time.Second
+// StartWait is how long a request waits for a sandbox that is being created, started or woken: less than the edge waits for the answer, that less than the
+// 45 s after which clients take a silent connection for a dead one, and that less than the minute that E2B's SDKs have.
+const StartWait = 40 * time.Second
 
 // ResolveToken returns the sandbox that a token opens, with the execution to use. Errors: unauthenticated, forbidden (another sandbox's
 // token), token_expired, execution_lost, conflict (it doesn't run), unavailable.
@@ -74,7 +75,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 				return record.Sandbox{}, err
 			}
 			if !news.Next(ctx) {
-				return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox was %s and doesn't run yet: try again in a moment", state)
+				return record.Sandbox{}, space.Errorf(space.CodeTimeout, "the sandbox was %s and doesn't run yet: try again in a moment", state)
 			}
 		case space.StateLost:
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox's machine is lost: start the sandbox from its disk, or create another one")
@@ -82,7 +83,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox is deleted")
 		case space.StateCreating, space.StateStarting, space.StateResuming, space.StateRestoring:
 			if !news.Next(ctx) {
-				return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox doesn't run yet: try again in a moment")
+				return record.Sandbox{}, space.Errorf(space.CodeTimeout, "the sandbox doesn't run yet: try again in a moment")
 			}
 		default:
 			return record.Sandbox{}, space.Errorf(space.CodeConflict, "the sandbox is %s: it must run for this", state)
