@@ -55,8 +55,71 @@ var mutants = []mutant{
 	},
 	{
 		name: "snapshot's memory not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
-		old: "err = e.verified()", new: "err = nil",
+		old: "err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, o, s) })", new: "err = nil",
 		pkg: "internal/host/snapshot", test: "TestNothingElseIsLoaded",
+	},
+	{
+		name: "snapshot's disk not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, o, s) })", new: "err = nil",
+		pkg: "internal/host/snapshot", test: "TestNothingElseIsLoaded",
+	},
+	{
+		name: "snapshot's sessions not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "return e.compare(SessionsName, sessions, err)", new: "_ = sessions; return err",
+		pkg: "internal/host/snapshot", test: "TestNothingElseIsLoaded",
+	},
+	{
+		name: "what is neither a snapshot's own nor its origin's not looked for", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "case !covered(clip(differing, info.Bytes), parts):", new: "case !covered(clip(differing, 0), parts):",
+		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
+	},
+	{
+		name: "snapshot's name not durable", kind: unit, file: "internal/host/seal/directory.go",
+		old: "return durable.SyncDir(filepath.Dir(final))", new: `if filepath.Dir(final) == "" {
+		return durable.SyncDir(filepath.Dir(final))
+	}
+	return nil`,
+		pkg: "internal/host/snapshot", test: "TestReadyIsTrueAfterAPowerLoss",
+	},
+	{
+		name: "manifest before data", kind: unit, file: "internal/host/execution/snapshot.go",
+		old: `	if p.finish != nil {
+		err = p.finish(ctx)
+	}
+	if err == nil {
+		err = b.Publish(ctx, p.Machine)
+	}
+`, new: `	err = b.Publish(ctx, p.Machine)
+	if err == nil && p.finish != nil {
+		err = p.finish(ctx)
+	}
+`,
+		pkg: "internal/host/execution", test: "TestASuspendIsDoneOrWasNever",
+	},
+	{
+		name: "clone writes to its parent's disk", kind: unit, file: "internal/host/execution/clone.go",
+		old: "if err := e.cfg.Clone(o.disk, e.file(diskName), uid); err != nil {", new: "if err := os.Link(o.disk, e.file(diskName)); err != nil {",
+		pkg: "internal/host/execution", test: "TestAChildLeavesItsParentAlone",
+	},
+	{
+		name: "clone writes to its parent's memory", kind: unit, file: "internal/host/execution/clone.go",
+		old: "return e.cfg.Clone(o.snapshot.Memory, e.file(memoryName), uid)", new: "return os.Link(o.snapshot.Memory, e.file(memoryName))",
+		pkg: "internal/host/execution", test: "TestAChildLeavesItsParentAlone",
+	},
+	{
+		name: "epoch not raised", kind: unit, file: "internal/control/sandboxes/verbs.go",
+		old: "r.Execution, r.Epoch = execution, now.Epoch+1", new: "r.Execution, r.Epoch = execution, now.Epoch",
+		pkg: "internal/control/api", test: "TestRollback",
+	},
+	{
+		name: "who comes back by itself wakes", kind: unit, file: "client/attach.go",
+		old: `if f.session != "" && f.entered {`, new: `if f.session == "" && f.entered {`,
+		pkg: "client", test: "TestASuspendedSandboxIsWaitedForAndNotWoken",
+	},
+	{
+		name: "fork holds its source", kind: unit, file: "internal/control/operations/outcome.go",
+		old: "return kind == record.ForkSandbox && seen.State != record.SnapshotMaking", new: "return kind == record.ForkSandbox && seen.State == record.SnapshotMaking",
+		pkg: "internal/control/api", test: "TestAForkLetsGoOfItsSource",
 	},
 	{
 		name: "what isn't whole taken for a snapshot", kind: unit, file: "internal/host/snapshot/make.go",

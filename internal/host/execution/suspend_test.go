@@ -281,6 +281,31 @@ func TestAForkHasItsOwnSessions(t *testing.T) {
 	r.checkNothingLeft()
 }
 
+// TestAChildLeavesItsParentAlone: what it writes into its disk and memory is in neither the snapshot, nor its source, nor another child.
+func TestAChildLeavesItsParentAlone(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	r.scribble(o, "parent")
+	s := r.takeFull(t, table, o)
+	first, second := forkOf(s), forkOf(s)
+	ensure(t, table, first, space.ExecutionRunning)
+	r.scribble(first, "child!")
+	if err := os.WriteFile(r.path(first, memoryName), []byte("its own"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, table, second, space.ExecutionRunning) // refused if the snapshot isn't what it was
+	r.checkDisk(o, "parent")
+	r.checkDisk(second, "parent")
+	if b, err := os.ReadFile(r.path(second, memoryName)); err != nil || string(b) != "changed" {
+		t.Errorf("the memory of another child is %q, %v", b, err)
+	}
+	for _, x := range []Order{o, first, second} {
+		remove(t, table, x.Route)
+	}
+	r.checkNothingLeft()
+}
+
 // takeFull takes a snapshot of an execution that goes on.
 func (r *rig) takeFull(t *testing.T, table *Table, o Order) snapshot.Report {
 	t.Helper()
