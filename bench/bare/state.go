@@ -210,8 +210,8 @@ func (m *machine) goOn(ctx context.Context) error {
 
 // write makes the memory whole, and all files durable if asked to.
 func (p *picture) write(ctx context.Context, durable bool) error {
-	err := errors.Join(p.taken.Write(ctx), p.memory.Close())
-	if err != nil || !durable {
+	_, err := p.taken.Write(ctx)
+	if err = errors.Join(err, p.memory.Close()); err != nil || !durable {
 		return err
 	}
 	for _, name := range []string{"mem.img", "state.bin", "disk.img", "."} {

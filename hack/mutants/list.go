@@ -84,14 +84,15 @@ var mutants = []mutant{
 	{
 		name: "manifest before data", kind: unit, file: "internal/host/execution/snapshot.go",
 		old: `	if p.finish != nil {
-		err = p.finish(ctx)
+		b.Written, err = p.finish(ctx)
+		sealed.lap("memory")
 	}
 	if err == nil {
 		err = b.Publish(ctx, p.Machine)
 	}
 `, new: `	err = b.Publish(ctx, p.Machine)
 	if err == nil && p.finish != nil {
-		err = p.finish(ctx)
+		_, err = p.finish(ctx)
 	}
 `,
 		pkg: "internal/host/execution", test: "TestASuspendIsDoneOrWasNever",

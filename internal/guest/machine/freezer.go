@@ -32,7 +32,44 @@ type Freezer struct {
 	Sessions string   // name of the group in which processes begin
 
 	mu     sync.Mutex
-	frozen []string // the groups that Freeze has frozen: those only are thawed
+	frozen []string     // the groups that Freeze has frozen: those only are thawed
+	known  map[int]bool // what Look has found, for one Freeze soon after it
+	looked time.Time
+}
+
+// lookLasts is for how long Freeze goes by what Look has found: a number of a process comes again after tens of thousands of others.
+const lookLasts = 10 * time.Second
+
+// Look does what takes long of a Freeze that follows soon, while all processes go on: it tells apart who isn't to be stopped, and reads what there is of the
+// groups. What it can't read Freeze reads again, and says so.
+func (f *Freezer) Look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known = nil
+	known := map[int]bool{}
+	if _, err := f.gather(known); err != nil {
+		return
+	}
+	groups, err := f.groups()
+	if err != nil {
+		return
+	}
+	for _, g := range groups {
+		f.has(g, "cgroup.freeze", "1")
+		f.has(g, "cgroup.events", "frozen 1")
+	}
+	f.known, f.looked = known, time.Now()
+}
+
+// whoIsKnown returns what a Look has found lately, once, or looks itself.
+func (f *Freezer) whoIsKnown() (map[int]bool, error) {
+	known := f.known
+	if f.known = nil; known != nil && time.Since(f.looked) < lookLasts {
+		return known, nil
+	}
+	known = map[int]bool{}
+	_, err := f.gather(known)
+	return known, err
 }
 
 // Freeze returns when all processes are stopped, or after a second. Processes may move or make groups until they are stopped, so it looks again
@@ -40,8 +77,8 @@ type Freezer struct {
 func (f *Freezer) Freeze() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	known := map[int]bool{}
-	if _, err := f.gather(known); err != nil { // while they still run: it takes a while
+	known, err := f.whoIsKnown() // while they still run: it takes a while
+	if err != nil {
 		return err
 	}
 	for until := time.Now().Add(freezeLimit); ; time.Sleep(freezePoll) {

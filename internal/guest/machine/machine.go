@@ -107,10 +107,13 @@ func reseed(random *os.File, seed *[link.SeedBytes]byte) error {
 // rndReseed is RNDRESEEDCRNG, _IO('R', 7).
 const rndReseed = 0x5207
 
-// WriteOut does what takes long of a Quiesce: it writes all dirty data to the disk, and drops what isn't needed. Nothing stops.
+// WriteOut does what takes long of a Quiesce: it writes all dirty data to the disk, drops what isn't needed, and looks at who is to stop. Nothing stops.
 func (m *Machine) WriteOut() {
 	unix.Sync()
 	runtime.GC()
+	if m.freezer != nil {
+		m.freezer.Look()
+	}
 }
 
 // Freeze stops all processes until the next handshake.

@@ -51,6 +51,13 @@ func hierarchy(t *testing.T, groups ...string) string {
 // their user has stopped himself stays so afterwards.
 func TestFreezeStopsAllAndThawContinues(t *testing.T) {
 	root := hierarchy(t, "agent", "agent/inside", "sessions", "sessions/below", "container", "paused")
+	r, err := os.OpenRoot(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f := &Freezer{Root: r, Agent: "agent", Sessions: "sessions"}
+	f.Look() // what begins afterwards is stopped as well
 	cats := map[string]*os.File{}
 	for _, g := range []string{".", "agent", "agent/inside", "sessions", "sessions/below", "container", "paused"} {
 		dir, err := os.Open(filepath.Join(root, g))
@@ -63,12 +70,6 @@ func TestFreezeStopsAllAndThawContinues(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "paused/cgroup.freeze"), []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
-	r, err := os.OpenRoot(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	f := &Freezer{Root: r, Agent: "agent", Sessions: "sessions"}
 	for range 2 { // a second time nothing is new
 		if err := f.Freeze(); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,10 @@ package execution
 import (
 	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/sparse"
 )
 
 // clone makes the machine's own disk, and where it's loaded its own copy of the memory: the machine has it mapped, or, where the driver shares the
@@ -17,10 +21,40 @@ func (e *execution) clone(o origin, uid int) error {
 	if o.snapshot == nil {
 		return nil
 	}
-	if e.cfg.Driver.Capabilities().SharedMemory || o.snapshot.Sealed != nil {
+	if !e.ownMemory(o) {
 		uid = 0
 	}
 	return e.cfg.Clone(o.snapshot.Memory, e.file(memoryName), uid)
+}
+
+// ownMemory tells whether the machine maps its own copy of a snapshot's memory.
+func (e *execution) ownMemory(o origin) bool {
+	return o.snapshot != nil && o.snapshot.Sealed == nil && !e.cfg.Driver.Capabilities().SharedMemory
+}
+
+// readAheadBytes is how much of a memory is read before the guest asks for it. What a guest touches first is a few dozen megabytes.
+const readAheadBytes = 128 << 20
+
+// readAhead has the kernel read the machine's copy of a memory from the disk while the VMM starts: blocks are shared with what it was copied from, pages in
+// memory aren't, and the guest would wait for each of them.
+func (e *execution) readAhead() error {
+	f, err := os.Open(e.file(memoryName))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	left := int64(readAheadBytes)
+	return sparse.Data(f, info.Size(), func(start, end int64) error {
+		n := min(end-start, left)
+		if left -= n; n == 0 {
+			return nil
+		}
+		return unix.Fadvise(int(f.Fd()), start, n, unix.FADV_WILLNEED)
+	})
 }
 
 // copySessions gives the machine records of its own of the sessions that run in a snapshot, so that somebody reads what they print.

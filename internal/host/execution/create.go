@@ -189,6 +189,14 @@ func (e *execution) raise(ctx context.Context, o origin, place jail.Spec, laps *
 func (e *execution) startDurable(ctx context.Context, home vmm.Enclosure, o origin) error {
 	var g errgroup.Group
 	g.Go(e.syncFile)
+	if e.ownMemory(o) {
+		g.Go(func() error {
+			if err := e.readAhead(); err != nil {
+				e.log.Warn("can't read a memory before it's asked for", "err", err)
+			}
+			return nil
+		})
+	}
 	err := e.start(ctx, home, o) // a machine that has started is known, whatever comes of the rest
 	return errors.Join(err, g.Wait())
 }

@@ -25,9 +25,12 @@ func (l *laps) lap(step string) {
 }
 
 // attrs returns the steps and what they took together. Of none there's nothing to tell.
-func (l *laps) attrs() slog.Attr {
+func (l *laps) attrs() slog.Attr { return l.named("took") }
+
+// named is attrs, as a group of another name.
+func (l *laps) named(group string) slog.Attr {
 	if l == nil {
 		return slog.Attr{}
 	}
-	return slog.GroupAttrs("took", append(l.steps, slog.Duration("all", time.Since(l.began)))...)
+	return slog.GroupAttrs(group, append(l.steps, slog.Duration("all", l.last.Sub(l.began)))...)
 }

@@ -96,16 +96,8 @@ func (e *execution) insist(ctx context.Context, what string, step func(context.C
 // free ends the machine and gives back all that it held: process, enclosure, memory and uid. The disk of an execution that ran stays, and
 // belongs to root then. It may be called in any state.
 func (e *execution) free(ctx context.Context) error {
-	if e.machine != nil {
-		if err := e.machine.Kill(ctx); err != nil {
-			return err
-		}
-		e.machine.Close()
-		e.machine = nil
-	}
-	if e.link != nil { // after the kill: a link waits for a guest that takes nothing
-		e.link.Close()
-		e.link = nil
+	if err := e.endMachine(ctx); err != nil {
+		return err
 	}
 	place := e.place()
 	if place.UID == 0 {
@@ -125,6 +117,22 @@ func (e *execution) free(ctx context.Context) error {
 		return fmt.Errorf("free execution %s: %w", e.route.Execution, err)
 	}
 	e.cfg.UIDs.Give(place.UID)
+	return nil
+}
+
+// endMachine ends the machine, if this life knows one.
+func (e *execution) endMachine(ctx context.Context) error {
+	if e.machine != nil {
+		if err := e.machine.Kill(ctx); err != nil {
+			return err
+		}
+		e.machine.Close()
+		e.machine = nil
+	}
+	if e.link != nil { // after the kill: a link waits for a guest that takes nothing
+		e.link.Close()
+		e.link = nil
+	}
 	return nil
 }
 

@@ -349,11 +349,18 @@ func (m *testMachine) Pause(ctx context.Context) error {
 	m.paused.Store(true)
 	return nil
 }
-func (m *testMachine) Kill(context.Context) error { m.die(); return nil }
-func (m *testMachine) Done() <-chan struct{}      { return m.done }
-func (m *testMachine) Close() error               { return nil }
-func (m *testMachine) Err() error                 { return m.rig.fate }
-func (m *testMachine) LastWords() string          { return "what it said" }
+func (m *testMachine) Done() <-chan struct{} { return m.done }
+func (m *testMachine) Close() error          { return nil }
+func (m *testMachine) Err() error            { return m.rig.fate }
+func (m *testMachine) LastWords() string     { return "what it said" }
+
+func (m *testMachine) Kill(ctx context.Context) error {
+	if err := m.rig.step(ctx, "kill"); err != nil {
+		return err
+	}
+	m.die()
+	return nil
+}
 
 // Save writes whose state it is.
 func (m *testMachine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifest, vmm.Finish, error) {
@@ -364,12 +371,12 @@ func (m *testMachine) Save(ctx context.Context, state, memory *os.File) (vmm.Man
 		return vmm.Manifest{}, nil, err
 	}
 	_, err := fmt.Fprintf(state, "state of %d", m.pid)
-	finish := func(ctx context.Context) error {
+	finish := func(ctx context.Context) ([]seal.Part, error) {
 		if err := m.rig.step(ctx, "finish"); err != nil {
-			return err
+			return nil, err
 		}
 		_, err := memory.WriteAt([]byte("changed"), 0)
-		return err
+		return nil, err
 	}
 	return vmm.Manifest{Driver: "test"}, finish, err
 }

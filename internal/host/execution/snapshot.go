@@ -12,6 +12,7 @@ import (
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/snapshot"
 	"github.com/space-platform/space/internal/host/vmm"
 )
@@ -122,12 +123,14 @@ type picture struct {
 
 // publish makes a picture durable, in its time.
 func (e *execution) publish(ctx context.Context, b *snapshot.Building, p picture) error {
-	began := time.Now()
+	sealed := startLaps()
+	b.Lap = sealed.lap
 	ctx, cancel := context.WithTimeoutCause(ctx, e.table.sealTime(e.size()), errSealTimeout)
 	defer cancel()
 	var err error
 	if p.finish != nil {
-		err = p.finish(ctx)
+		b.Written, err = p.finish(ctx)
+		sealed.lap("memory")
 	}
 	if err == nil {
 		err = b.Publish(ctx, p.Machine)
@@ -139,7 +142,7 @@ func (e *execution) publish(ctx context.Context, b *snapshot.Building, p picture
 		return err
 	}
 	e.log.LogAttrs(ctx, slog.LevelInfo, "snapshot taken", slog.String("snapshot", b.Snapshot()), slog.String("kind", string(b.Kind())),
-		slog.Duration("seal", time.Since(began)), slog.Duration("pause", p.Pause), p.laps.attrs())
+		slog.Duration("pause", p.Pause), p.laps.attrs(), sealed.named("sealed"))
 	return nil
 }
 
@@ -174,6 +177,7 @@ func (e *execution) diskPicture(ctx context.Context, b *snapshot.Building) (snap
 func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn bool) (p picture, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
+	laps := startLaps()
 	state, memory, err := e.openFiles(b)
 	if err != nil {
 		return p, err
@@ -184,15 +188,16 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 			memory.Close()
 		}
 	}()
+	laps.lap("open")
 	if err := e.prepare(ctx); err != nil {
 		return p, err
 	}
-	began, before, laps := time.Now(), e.report().State, startLaps()
-	if err := e.standStill(ctx, goOn); err != nil {
+	laps.lap("prepare")
+	began, before := time.Now(), e.report().State
+	if err := e.standStill(ctx, goOn, laps); err != nil {
 		e.backTo(ctx, before)
 		return p, err
 	}
-	laps.lap("stand_still")
 	if p, err = e.save(ctx, b, state, memory, laps); err != nil {
 		e.backTo(ctx, before)
 		return p, err
@@ -206,7 +211,10 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 		p.Pause = time.Since(began)
 	}
 	finish := p.finish
-	p.finish = func(ctx context.Context) error { return errors.Join(finish(ctx), memory.Close()) }
+	p.finish = func(ctx context.Context) ([]seal.Part, error) {
+		written, err := finish(ctx)
+		return written, errors.Join(err, memory.Close())
+	}
 	return p, nil
 }
 
@@ -245,7 +253,7 @@ func (e *execution) prepare(ctx context.Context) error {
 
 // standStill brings the guest to rest and stops the machine. One that is paused already, with its guest at rest, is left so; of another one that is paused the
 // guest runs for the moment that takes. What goes on at once needn't have everything written: memory and disk are of one moment.
-func (e *execution) standStill(ctx context.Context, goOn bool) error {
+func (e *execution) standStill(ctx context.Context, goOn bool, laps *laps) error {
 	if e.report().State == space.ExecutionPaused && e.rec.Quiet {
 		return nil
 	}
@@ -256,8 +264,11 @@ func (e *execution) standStill(ctx context.Context, goOn bool) error {
 	if err := e.comeToRest(ctx, quiesceTimeout, how); err != nil {
 		return err
 	}
+	laps.lap("rest")
 	e.unlink()
-	return e.machine.Pause(ctx)
+	err := e.machine.Pause(ctx)
+	laps.lap("stop")
+	return err
 }
 
 // save writes device state, memory, disk and sessions of a machine that stands still.

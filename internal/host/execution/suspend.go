@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"time"
 
@@ -72,33 +73,40 @@ func (e *execution) preserve(ctx context.Context, b *snapshot.Building, before s
 	return nil
 }
 
-// finishSuspend frees what an execution holds whose snapshot is durable. It may be repeated.
+// finishSuspend ends the machine of an execution whose snapshot is durable, puts on file that it's suspended, and frees the rest of what it holds. It may be repeated.
 func (e *execution) finishSuspend(ctx context.Context) {
 	if err := e.loadSessions(); err != nil {
 		e.log.Error("can't read the sessions of an execution", "err", err)
 	} else {
 		e.sessions.Suspend(errSuspended())
 	}
+	laps := startLaps()
 	for _, step := range []struct {
-		what string
-		do   func(context.Context) error
+		lap, what string
+		do        func(context.Context) error
 	}{
-		{"free what a suspended execution holds", e.free},
-		{"write out a suspended execution's sessions", func(ctx context.Context) error { return e.kept.sync(ctx, e.route.Execution) }},
-		{"remove the disk of a suspended execution", func(context.Context) error { return e.removeDisk() }},
-		{"note that an execution is suspended", func(context.Context) error {
+		{"machine", "end the machine of a suspended execution", e.endOrFree},
+		{"sessions", "write out a suspended execution's sessions", func(ctx context.Context) error { return e.kept.sync(ctx, e.route.Execution) }},
+		{"files", "remove the files of a suspended execution", func(context.Context) error { return e.removeFiles() }},
+		{"record", "note that an execution is suspended", func(context.Context) error {
 			return e.change(func(r *record) {
-				r.State, r.Since, r.Suspended, r.Suspending, r.Quiet = space.ExecutionSuspended, time.Now(), r.Suspending, "", false
+				r.State, r.Since, r.Suspended, r.Suspending, r.Quiet, r.Machine = space.ExecutionSuspended, time.Now(), r.Suspending, "", false, nil
 			})
 		}},
 	} {
 		if !e.insist(ctx, step.what, step.do) {
 			return // the next life goes on, or the removal does
 		}
+		laps.lap(step.lap)
 	}
-	signal(e.freed)
 	e.announce(space.ExecutionSuspended)
 	e.cfg.Changed()
+	if !e.insist(ctx, "free what a suspended execution holds", e.free) {
+		return // the next life does, or the removal
+	}
+	laps.lap("free")
+	signal(e.freed)
+	e.log.LogAttrs(ctx, slog.LevelInfo, "execution suspended", laps.attrs())
 }
 
 // settleSuspend decides a suspend that another life began: it's done if the snapshot has its name, and never was otherwise. It reports whether the
@@ -115,11 +123,24 @@ func (e *execution) settleSuspend(ctx context.Context) bool {
 	return false
 }
 
-// removeDisk removes the disk, which is in the snapshot. Whoever clones it is waited for.
-func (e *execution) removeDisk() error {
+// endOrFree ends the machine. One that another life knew ends with its enclosure.
+func (e *execution) endOrFree(ctx context.Context) error {
+	if e.machine == nil {
+		return e.free(ctx)
+	}
+	return e.endMachine(ctx)
+}
+
+// removeFiles removes the disk and the memory, which are in the snapshot. Whoever clones the disk is waited for.
+func (e *execution) removeFiles() error {
 	e.lent.Lock()
 	defer e.lent.Unlock()
-	return os.RemoveAll(e.file(diskName))
+	for _, name := range []string{diskName, memoryName} {
+		if err := os.RemoveAll(e.file(name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errSuspended is why no session starts any more.

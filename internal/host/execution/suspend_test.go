@@ -433,8 +433,11 @@ func TestWhatCantBeLoadedStartsNothing(t *testing.T) {
 	r.checkNothingLeft()
 }
 
-// steps are those of a suspend at which something may happen. The machine is gone in the last one.
-var suspendSteps = []string{"rest", "pause", "save", "finish", "freeze", "free"}
+// suspendSteps are those of a suspend at which something may happen. The snapshot is all that there is in the last two.
+var suspendSteps = []string{"rest", "pause", "save", "finish", "freeze", "kill", "free"}
+
+// suspended tells whether a suspend is done, whatever happens in a step.
+func suspended(step string) bool { return step == "kill" || step == "free" }
 
 // TestASuspendThatFailsChangesNothing lets each step fail.
 func TestASuspendThatFailsChangesNothing(t *testing.T) {
@@ -535,8 +538,10 @@ func TestAPausedOneIsSuspendedAsItStands(t *testing.T) {
 // TestASnapshotIsDurableInTimeOrNotAtAll has a disk that takes nothing: a suspend gives up, and the sandbox goes on; a snapshot of one that runs fails.
 func TestASnapshotIsDurableInTimeOrNotAtAll(t *testing.T) {
 	for name, begin := range map[string]func(*Table, context.Context, space.Route, string) error{
-		"suspend":  (*Table).Suspend,
-		"snapshot": func(t *Table, ctx context.Context, r space.Route, id string) error { return t.TakeSnapshot(ctx, r, id, snapshot.Full) },
+		"suspend": (*Table).Suspend,
+		"snapshot": func(t *Table, ctx context.Context, r space.Route, id string) error {
+			return t.TakeSnapshot(ctx, r, id, snapshot.Full)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -583,10 +588,10 @@ func endInSuspend(t *testing.T, step, how string, before space.ExecutionState) {
 	<-there
 	r.endLife(t, table, how)
 	table = r.open()
-	if s, ok := r.snapshots.Find(id); (ok && s.State == snapshot.Ready) != (step == "free") {
+	if s, ok := r.snapshots.Find(id); (ok && s.State == snapshot.Ready) != suspended(step) {
 		t.Errorf("the snapshot is %+v, there: %v", s, ok)
 	}
-	if step == "free" {
+	if suspended(step) {
 		awaitState(t, table, o, space.ExecutionSuspended)
 	} else if got := stateOf(t, table, o); got != before {
 		t.Errorf("it's %s, want %s", got, before)
@@ -668,7 +673,7 @@ func TestAStopOvertakesASuspend(t *testing.T) {
 				defer r.die()
 				r.die()
 			}
-			if err := table.Stop(t.Context(), o.Route, 0); err != nil {
+			if err := table.Stop(t.Context(), o.Route, 0); (err != nil) != (step == "free") { // then there's no machine any more
 				t.Fatal(err)
 			}
 			s := r.awaitSnapshot(t, id)

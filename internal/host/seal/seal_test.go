@@ -1,8 +1,8 @@
 package seal
 
 import (
-	"context"
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"testing"

@@ -7,6 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
@@ -20,6 +24,16 @@ type Building struct {
 	store *Store
 	entry *entry
 	dir   string
+
+	// For Publish, each unless nil: what is known to be written over the copy of a memory, in order, and what is called at the end of each step.
+	Written []seal.Part
+	Lap     func(step string)
+}
+
+func (b *Building) lap(step string) {
+	if b.Lap != nil {
+		b.Lap(step)
+	}
 }
 
 // Begin names a snapshot that is to be made; it's reported as making from then on. There is nothing to do if it's there already, being made or failed: then
@@ -74,60 +88,62 @@ func (b *Building) Publish(ctx context.Context, m Machine) error {
 	if err := b.seal(ctx, &out); err != nil {
 		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
 	}
-	if err := durable.SyncTree(ctx, b.dir); err != nil { // the sessions, above all
-		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
-	}
-	if err := b.sealSessions(ctx, &out); err != nil {
-		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
-	}
+	b.lap("files")
 	if err := durable.WriteJSON(b.File(manifestName), out, 0o600); err != nil {
 		return fmt.Errorf("seal snapshot %s: %w", b.entry.Snapshot, err)
 	}
+	b.lap("manifest")
 	bytes := b.store.count(ctx, b.entry.Order, b.dir)
+	b.lap("count")
 	final := b.store.dirOf(b.entry.Snapshot, "")
 	if err := seal.Publish(b.store.cfg.Volume, b.dir, final); err != nil {
 		return err
 	}
+	b.lap("name")
 	return b.ready(final, bytes)
 }
 
-// seal makes the files durable and notes what they hold.
+// seal makes the files and the sessions durable, all at the same time, and notes what they hold.
 func (b *Building) seal(ctx context.Context, m *manifest) error {
-	for _, name := range m.Kind.files() {
-		path := b.File(name)
-		if err := os.Chown(path, 0, 0); err != nil {
-			return err
-		}
-		var err error
-		switch {
-		case name == DiskName:
-			err = b.sealDisk(ctx, path, m)
-		case name == MemoryName && !m.Whole:
-			m.Files[name], m.Changed, err = b.changed(ctx, path)
-			if errors.Is(err, disk.ErrFragmented) { // its parts are too many to be named: all of it is read
-				m.Files[name], err = seal.File(ctx, path)
-				m.Whole = true
+	g, ctx := errgroup.WithContext(ctx)
+	var mu sync.Mutex // guards m.Files
+	start := func(name string, how func(ctx context.Context, path string, m *manifest) (seal.Info, error)) {
+		g.Go(func() error {
+			info, err := how(ctx, b.File(name), m)
+			if err != nil {
+				return err
 			}
-		default:
-			m.Files[name], err = seal.File(ctx, path)
-		}
-		if err != nil {
-			return err
-		}
+			mu.Lock()
+			defer mu.Unlock()
+			m.Files[name] = info
+			return nil
+		})
 	}
-	if m.Kind == Full { // as a template's: a driver that shares it opens it as each machine's user
-		return os.Chmod(b.File(MemoryName), 0o444)
+	from := m.Machine // as it's before any of them notes something
+	start(DiskName, func(ctx context.Context, path string, m *manifest) (seal.Info, error) {
+		return b.sealDisk(ctx, path, m, from)
+	})
+	if m.Kind == Full {
+		start(MemoryName, b.sealMemory)
+		start(StateName, b.sealState)
 	}
-	return nil
+	if m.Sessions > 0 {
+		start(SessionsName, b.sealSessions)
+	}
+	g.Go(func() error { return durable.SyncDir(b.dir) })
+	return g.Wait()
 }
 
 // sealDisk makes the disk durable and notes what differs from its origin; all of it if that's gone, or is cut into too many pieces.
-func (b *Building) sealDisk(ctx context.Context, path string, m *manifest) error {
+func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from Machine) (seal.Info, error) {
+	if err := os.Chown(path, 0, 0); err != nil {
+		return seal.Info{}, err
+	}
 	size, err := syncFile(path)
 	if err != nil {
-		return err
+		return seal.Info{}, err
 	}
-	o, give := b.store.origin(m.Template, m.Machine)
+	o, give := b.store.origin(m.Template, from)
 	err = disk.ErrFragmented
 	if give != nil {
 		m.DiskChanged, err = b.store.differing(ctx, path, o.Disk)
@@ -135,15 +151,43 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest) error
 	}
 	if errors.Is(err, disk.ErrFragmented) {
 		m.WholeDisk = true
-		m.Files[DiskName], err = seal.Digest(ctx, path)
-		return err
+		return seal.Digest(ctx, path)
 	}
 	if err != nil {
-		return err
+		return seal.Info{}, err
 	}
 	m.DiskChanged = clip(m.DiskChanged, size)
-	m.Files[DiskName], err = seal.Parts(ctx, path, m.DiskChanged)
-	return err
+	return seal.Parts(ctx, path, m.DiskChanged)
+}
+
+// sealMemory makes the memory durable, and notes what differs from its origin; all of it if there's none, or it's cut into too many pieces.
+func (b *Building) sealMemory(ctx context.Context, path string, m *manifest) (info seal.Info, err error) {
+	if err := errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o444)); err != nil { // as a template's: a driver that shares it opens it as each machine's user
+		return seal.Info{}, err
+	}
+	if m.Whole {
+		return seal.File(ctx, path)
+	}
+	info, m.Changed, err = b.changed(ctx, path)
+	if errors.Is(err, disk.ErrFragmented) {
+		m.Whole = true
+		return seal.File(ctx, path)
+	}
+	return info, err
+}
+
+func (b *Building) sealState(ctx context.Context, path string, _ *manifest) (seal.Info, error) {
+	if err := os.Chown(path, 0, 0); err != nil {
+		return seal.Info{}, err
+	}
+	return seal.File(ctx, path)
+}
+
+func (b *Building) sealSessions(ctx context.Context, path string, _ *manifest) (seal.Info, error) {
+	if err := durable.SyncTree(ctx, path); err != nil {
+		return seal.Info{}, err
+	}
+	return seal.Tree(ctx, path)
 }
 
 // syncFile makes a file durable, and returns its length.
@@ -163,24 +207,25 @@ func syncFile(path string) (size int64, err error) {
 	return info.Size(), nil
 }
 
-// sealSessions notes what the sessions' files hold, which are durable.
-func (b *Building) sealSessions(ctx context.Context, m *manifest) (err error) {
-	if m.Sessions > 0 {
-		m.Files[SessionsName], err = seal.Tree(ctx, b.File(SessionsName))
+// changed makes a clone durable and notes what differs from its origin. What was written is read while it's being written out; that it's all is known after that.
+func (b *Building) changed(ctx context.Context, path string) (info seal.Info, parts []seal.Part, err error) {
+	var g errgroup.Group
+	g.Go(func() error {
+		_, err := syncFile(path)
+		return err
+	})
+	if b.Written != nil {
+		info, err = seal.Parts(ctx, path, b.Written)
 	}
-	return err
-}
-
-// changed makes a clone durable and notes what differs from its origin.
-func (b *Building) changed(ctx context.Context, path string) (seal.Info, []seal.Part, error) {
-	if _, err := syncFile(path); err != nil {
+	if err = errors.Join(err, g.Wait()); err != nil {
 		return seal.Info{}, nil, err
 	}
-	parts, err := b.store.cfg.Own(ctx, path)
-	if err != nil {
+	if parts, err = b.store.cfg.Own(ctx, path); err != nil {
 		return seal.Info{}, nil, err
 	}
-	info, err := seal.Parts(ctx, path, parts)
+	if b.Written == nil || !slices.Equal(parts, b.Written) {
+		info, err = seal.Parts(ctx, path, parts)
+	}
 	return info, parts, err
 }
 

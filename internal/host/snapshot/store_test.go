@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -277,6 +278,39 @@ func TestAFailedOneSaysWhyUntilItsRemoved(t *testing.T) {
 }
 
 // TestNothingElseIsLoaded changes, exchanges and mixes what is on file, in this life of the daemon and before the next one.
+// TestWhatWasWrittenIsOnlyAHint: what a snapshot's memory has of its own is what the file system says, whatever the driver believes.
+func TestWhatWasWrittenIsOnlyAHint(t *testing.T) {
+	for name, hint := range map[string][]seal.Part{
+		"none": nil, "right": {{Offset: block, Bytes: block}}, "another": {{Offset: 2 * block, Bytes: block}}, "nothing": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, directories{})
+			o := full()
+			b, err := s.Begin(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, b)
+			b.Written = hint
+			if err := b.Publish(t.Context(), machineOf()); err != nil {
+				t.Fatal(err)
+			}
+			want := []seal.Part{{Offset: block, Bytes: block}}
+			if got := s.manifestOf(o.Snapshot).Changed; !slices.Equal(got, want) {
+				t.Errorf("it has %v of its own, want %v", got, want)
+			}
+			r, _ := s.Find(o.Snapshot)
+			s.Close()
+			_, give, err := open(t, dir, directories{}).Borrow(r.Snapshot, r.Digest, false) // which reads it
+			if err != nil {
+				t.Fatal(err)
+			}
+			give()
+		})
+	}
+}
+
 func TestNothingElseIsLoaded(t *testing.T) {
 	rewrite := func(name, content string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {

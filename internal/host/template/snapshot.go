@@ -61,7 +61,7 @@ func (b *builder) save(ctx context.Context, g guest) (vmm.Manifest, error) {
 	if err != nil {
 		return vmm.Manifest{}, err
 	}
-	if err := finish(ctx); err != nil {
+	if _, err := finish(ctx); err != nil {
 		return vmm.Manifest{}, err
 	}
 	return manifest, g.vm.Kill(ctx)

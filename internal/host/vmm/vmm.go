@@ -39,6 +39,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/seal"
 )
 
 // ErrGone is returned by calls on a machine whose process has ended.
@@ -154,11 +156,12 @@ type Machine interface {
 
 // Finish writes into a Save's memory file what was only read while the machine stood still: a file system takes ten times as long to take pages as
 // memory does, and the guest would wait for it. It's never nil when Save succeeds, and is called once before the file is closed: what is held is
-// freed, also when ctx has ended and nothing is written.
-type Finish func(ctx context.Context) error
+// freed, also when ctx has ended and nothing is written. It returns which parts of the file were written over by then, in order, so that whoever reads them can
+// begin before a file system tells which they are; nil if the driver doesn't know.
+type Finish func(ctx context.Context) ([]seal.Part, error)
 
 // Finished is the Finish of a Save that has left nothing to do.
-func Finished(context.Context) error { return nil }
+func Finished(context.Context) ([]seal.Part, error) { return nil, nil }
 
 // Handle finds a machine again. It's written to disk as JSON before the machine is used.
 type Handle struct {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/firecracker/api"
 	"github.com/space-platform/space/internal/host/vmm/pages"
@@ -51,7 +52,10 @@ func (m *machine) save(ctx context.Context, state, memory *os.File) (vmm.Finish,
 	if err != nil {
 		return nil, err
 	}
-	return t.Write, nil
+	return func(ctx context.Context) ([]seal.Part, error) {
+		_, err := t.Write(ctx)
+		return nil, err // what Firecracker has written isn't known
+	}, nil
 }
 
 // mustBePaused asks Firecracker only if this driver hasn't paused the machine itself. Firecracker would refuse to save one that runs, but it resets the

@@ -7,11 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/space-platform/space/internal/host/seal"
 )
 
 // entries writes a pagemap in which the given pages have changed.
@@ -158,8 +161,21 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 				t.Errorf("the file was written to before its time (%v)", err)
 			}
 		}
-		if err := taken.Write(t.Context()); err != nil {
+		parts, err := taken.Write(t.Context())
+		if err != nil {
 			t.Fatal(err)
+		}
+		for at := int64(0); at < int64(len(want)); at += pageBytes {
+			differs := !bytes.Equal(want[at:at+pageBytes], base[at:at+pageBytes])
+			told := slices.ContainsFunc(parts, func(p seal.Part) bool { return p.Offset <= at && at < p.Offset+p.Bytes })
+			if differs && !told {
+				t.Errorf("the page at %d was written, and isn't in %v", at, parts)
+			}
+		}
+		for i := 1; i < len(parts); i++ {
+			if parts[i-1].Offset+parts[i-1].Bytes >= parts[i].Offset {
+				t.Errorf("parts out of order, or that touch: %v", parts)
+			}
 		}
 		copy(m, want[:8])
 		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
@@ -207,7 +223,7 @@ func TestTakenPagesAreFreed(t *testing.T) {
 	if err != nil || buffer.inUse() == 0 {
 		t.Fatalf("%v, %d bytes are held", err, buffer.inUse())
 	}
-	if err := taken.Write(over); !errors.Is(err, context.Canceled) {
+	if _, err := taken.Write(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want what ended the context", err)
 	}
 	if held := buffer.inUse(); held != 0 {

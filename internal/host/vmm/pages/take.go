@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/seal"
 )
 
 // How pages are taken while a machine stands still.
@@ -71,9 +73,10 @@ type Taken struct {
 	to     *os.File
 	buffer *Buffer
 
-	mu   sync.Mutex
-	runs []takenRun
-	mem  [][]byte // the blocks that the runs are in
+	mu      sync.Mutex
+	runs    []takenRun
+	mem     [][]byte    // the blocks that the runs are in
+	written []seal.Part // at once, for want of room
 }
 
 // takenRun is some pages and their offset in the file.
@@ -143,6 +146,7 @@ func (t *Taken) read(ctx context.Context, pid int, pieces <-chan mapping) error 
 				block = t.block()
 			}
 			if block == nil {
+				t.note(int64(p.offset)+offset, length)
 				return copyRun(pid, p.start+uint64(offset), make([]byte, length), t.to, int64(p.offset)+offset)
 			}
 			pages := block[:length]
@@ -177,19 +181,55 @@ func (t *Taken) add(r takenRun) {
 	t.runs = append(t.runs, r)
 }
 
-// Write writes what is held into the file, unless ctx ends, and frees it. It's called once.
-func (t *Taken) Write(ctx context.Context) error {
+// note says that a part of the file is being written at once.
+func (t *Taken) note(offset, length int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written = append(t.written, seal.Part{Offset: offset, Bytes: length})
+}
+
+// flushBytes is how much of the file is written before its blocks begin to go to the disk: they do while the rest is written.
+const flushBytes = 4 << 20
+
+// Write writes what is held into the file, unless ctx ends, and frees it. It returns all parts of the file that were written, in order. It's called once.
+func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
 	defer t.Free()
 	slices.SortFunc(t.runs, func(a, b takenRun) int { return cmp.Compare(a.offset, b.offset) })
+	parts := t.written
+	from, unflushed := int64(0), 0
 	for _, r := range t.runs {
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := t.to.WriteAt(r.pages, r.offset); err != nil {
-			return err
+			return nil, err
+		}
+		parts = append(parts, seal.Part{Offset: r.offset, Bytes: int64(len(r.pages))})
+		if unflushed += len(r.pages); unflushed >= flushBytes {
+			t.flush(from, r.offset+int64(len(r.pages)))
+			from, unflushed = r.offset+int64(len(r.pages)), 0
 		}
 	}
-	return nil
+	return join(parts), nil
+}
+
+// flush has the blocks of a part of the file begin to go to the disk. What fails there is told by whoever syncs the file.
+func (t *Taken) flush(from, to int64) {
+	unix.SyncFileRange(int(t.to.Fd()), from, to-from, unix.SYNC_FILE_RANGE_WRITE)
+}
+
+// join sorts parts by their offsets and makes one of those that touch.
+func join(parts []seal.Part) []seal.Part {
+	slices.SortFunc(parts, func(a, b seal.Part) int { return cmp.Compare(a.Offset, b.Offset) })
+	out := parts[:0]
+	for _, p := range parts {
+		if n := len(out); n > 0 && out[n-1].Offset+out[n-1].Bytes == p.Offset {
+			out[n-1].Bytes += p.Bytes
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // Free lets go of what is held. It may be repeated.

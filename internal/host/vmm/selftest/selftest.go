@@ -100,7 +100,8 @@ func (r *run) save(ctx context.Context, m vmm.Machine) error {
 		return err
 	}
 	r.manifest = manifest
-	return finish(ctx)
+	_, err = finish(ctx)
+	return err
 }
 
 func (r *run) load(ctx context.Context) error {

@@ -146,7 +146,8 @@ func Save(ctx context.Context, m vmm.Machine, state, memory *os.File) (vmm.Manif
 	if err != nil {
 		return vmm.Manifest{}, err
 	}
-	return manifest, finish(ctx)
+	_, err = finish(ctx)
+	return manifest, err
 }
 
 // create opens a file for reading and writing, and makes it if it's missing.
