@@ -144,7 +144,7 @@ var hints = map[string]string{
 	"template_not_ready": "'space template ls' shows its state, 'space template logs NAME' its build",
 	"quota_exceeded":     "'space project get' shows what the project uses of its quota",
 	"capacity_exhausted": "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",
-	"execution_lost":     "'space sandbox get ID' shows what became of the sandbox; a lost or stopped one starts from its disk: 'space sandbox start ID'",
+	"execution_lost":     "'space sandbox get ID' shows what became of the sandbox; a lost or stopped one starts from its disk: 'space sandbox start ID'; one that has snapshots goes on from the newest: 'space sandbox rollback ID'",
 	"session_lost":       "nothing more of the session is kept; 'space ps SANDBOX' lists those that there are, 'space sandbox get SANDBOX' shows how the sandbox is",
 	"unavailable":        "'space status' shows whether the platform runs here; 'space up' starts it",
 	"internal":           "the operator's log has the cause: 'space logs'",
