@@ -48,9 +48,13 @@ func (r *run) warm(ctx context.Context) ([]result, error) {
 			return nil, err
 		}
 		first = append(first, byte1)
+		plane, err := r.client.Plane(ctx, s.Id)
+		if err != nil {
+			return nil, err
+		}
 		for range r.execs {
 			began := time.Now()
-			if err := r.echo(ctx, s); err != nil {
+			if err := echo(ctx, plane); err != nil {
 				return nil, err
 			}
 			exec = append(exec, since(began))
@@ -69,7 +73,7 @@ func (r *run) warm(ctx context.Context) ([]result, error) {
 
 // firstByte runs echo in a new sandbox and returns when its first byte came, in milliseconds from began.
 func (r *run) firstByte(ctx context.Context, s client.Sandbox, began time.Time) (float64, error) {
-	c, err := r.client.CreateSession(ctx, s.Id, client.SessionCreate{Argv: &[]string{"/bin/echo", "hello"}})
+	c, err := r.client.CreateSession(ctx, s.Id, hello)
 	if err != nil {
 		return 0, err
 	}
