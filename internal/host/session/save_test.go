@@ -2,9 +2,13 @@ package session
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
@@ -164,4 +168,58 @@ func TestYield(t *testing.T) {
 	if told := ends.Untold(); len(told) != 1 || told[0].GetSession() != left {
 		t.Errorf("the ends are %v", told)
 	}
+}
+
+// FuzzRestored has anything as the files of a session in a snapshot: it's restored, opened and read, or refused.
+func FuzzRestored(f *testing.F) {
+	spec, err := proto.Marshal(&sessionv1.Spec{Argv: []string{"true"}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	exit, err := proto.Marshal(&sessionv1.Exit{Code: 3, Offset: 5})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(spec, []byte{}, exit, []byte{}, []byte("ring"), true)
+	f.Add(spec, []byte{}, []byte(nil), []byte("\n\x05ses_x"), []byte{0, 0, 0, 9, 0xff}, false)
+	over, cancel := context.WithCancel(f.Context())
+	cancel()
+	f.Fuzz(func(t *testing.T, spec, started, exit, guest, output []byte, same bool) {
+		dir, id := t.TempDir(), space.NewID(space.PrefixSession)
+		from, place := filepath.Join(dir, "snapshot"), filepath.Join(dir, "sandbox", "execution")
+		session := placeOf(from, id)
+		if err := os.MkdirAll(session, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name, content := range map[string][]byte{specFile: spec, startedFile: started, exitFile: exit, guestFile: guest, "0000000000000000.seg": output} {
+			if content == nil {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(session, name), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Restore(from, place, same); err != nil {
+			return
+		}
+		set, _, err := open(place, Limits{}.orDefaults(), &retention{limit: 1 << 20, log: slog.New(slog.DiscardHandler)}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return
+		}
+		defer set.Close()
+		for _, ses := range set.all() {
+			log, err := ses.log()
+			if err != nil {
+				continue
+			}
+			r, err := log.Reader(0)
+			if err != nil {
+				continue
+			}
+			for err == nil {
+				_, err = r.Next(over)
+			}
+			r.Close()
+		}
+	})
 }

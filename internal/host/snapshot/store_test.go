@@ -403,3 +403,61 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// FuzzBorrow has anything as the manifest of a snapshot whose files are there: it's read, and either refused or what it says is so.
+func FuzzBorrow(f *testing.F) {
+	dir := f.TempDir()
+	for name, content := range map[string][]byte{DiskName: []byte("disk"), StateName: []byte("state"), MemoryName: bytes.Repeat([]byte("m"), 4*block)} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			f.Fatal(err)
+		}
+	}
+	sums := map[string]seal.Info{}
+	for _, name := range Full.files() {
+		info, err := seal.Digest(f.Context(), filepath.Join(dir, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		sums[name] = info
+	}
+	m := machineOf()
+	m.Sessions, m.Whole = 0, true
+	for _, x := range []manifest{
+		{Format: format, Order: full(), Machine: m, WholeDisk: true, Files: sums},
+		{Format: format, Order: full(), Machine: machineOf(), Changed: []seal.Part{{Offset: block, Bytes: block}}, DiskChanged: []seal.Part{{Bytes: 1 << 62}, {Offset: -1}}, Files: sums},
+	} {
+		b, err := json.Marshal(x)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parse(b)
+		if err != nil {
+			return
+		}
+		e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: seal.ManifestDigest(b), manifest: m}
+		if err := os.WriteFile(filepath.Join(dir, manifestName), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e.seen, _ = e.look()
+		s := &Store{cfg: Config{Extents: extents}, entries: map[string]*entry{m.Snapshot: e}}
+		for _, boot := range []bool{true, false} {
+			_, give, err := s.Borrow(m.Snapshot, e.digest, boot)
+			if code := space.CodeOf(err); err != nil && code != space.CodeSnapshotUnusable {
+				t.Fatalf("it's refused with %v", err)
+			}
+			if err != nil {
+				continue
+			}
+			give()
+			for name, info := range m.Files {
+				now, err := os.Stat(filepath.Join(dir, filepath.Base(name)))
+				if slices.Contains(m.Kind.files(), name) && (!boot || name == DiskName) && (err != nil || now.Size() != info.Bytes) {
+					t.Errorf("%s is said to have %d bytes: %v, %v", name, info.Bytes, now, err)
+				}
+			}
+		}
+	})
+}
