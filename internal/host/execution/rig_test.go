@@ -68,6 +68,7 @@ type rig struct {
 	fate      error      // why machines end, as far as the driver knows
 	snapshot  string     // the name of the template's snapshot's state file
 
+	volume    *disk.Volume    // nil: the files lie anywhere, and copies are copies
 	snapshots *snapshot.Store // of this life
 	asked     []string        // the sessions that guests were asked for
 	life      context.Context // ends with this life
@@ -89,7 +90,7 @@ func newRig(t *testing.T) *rig {
 func (r *rig) open() *Table {
 	r.t.Helper()
 	r.pool = uids.New(5000, 5009)
-	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(r.dir, "snapshots"), Volume: r, Own: r.own, Extents: extents, Changed: func() {}})
+	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(r.dir, "snapshots"), Volume: r, Own: r.own, Extents: r.extents, Template: r.origin, Changed: func() {}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -137,6 +138,9 @@ func (r *rig) stopAt(name string) <-chan struct{} {
 }
 
 func (r *rig) clone(from, to string, _ int) error {
+	if r.volume != nil {
+		return disk.Clone(from, to, 0)
+	}
 	b, err := os.ReadFile(from)
 	if err != nil {
 		return err
@@ -150,13 +154,33 @@ func (r *rig) clone(from, to string, _ int) error {
 	return err
 }
 
-// Make, Freeze and Delete stand for subvolumes.
-func (r *rig) Make(path string) error   { return os.Mkdir(path, 0o700) }
-func (r *rig) Freeze(path string) error { return r.step(r.life, "freeze") }
-func (r *rig) Delete(path string) error { return os.RemoveAll(path) }
+// Make, Freeze and Delete make subvolumes where there's a volume, and stand for that elsewhere.
+func (r *rig) Make(path string) error {
+	if r.volume != nil {
+		return disk.CreateSubvolume(path)
+	}
+	return os.Mkdir(path, 0o700)
+}
 
-// own says that all of a file is its own.
-func (r *rig) own(_ context.Context, path string) ([]seal.Part, error) {
+func (r *rig) Freeze(path string) error {
+	if r.volume != nil {
+		return disk.SetReadOnly(path)
+	}
+	return r.step(r.life, "freeze")
+}
+
+func (r *rig) Delete(path string) error {
+	if r.volume != nil {
+		return errors.Join(disk.DeleteSubvolume(path), os.RemoveAll(path))
+	}
+	return os.RemoveAll(path)
+}
+
+// own says that all of a file is its own, where no file shares anything.
+func (r *rig) own(ctx context.Context, path string) ([]seal.Part, error) {
+	if r.volume != nil {
+		return disk.OwnParts(ctx, path)
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -165,12 +189,20 @@ func (r *rig) own(_ context.Context, path string) ([]seal.Part, error) {
 }
 
 // extents says that a file shares nothing.
-func extents(_ context.Context, path string, do func(disk.Extent)) error {
+func (r *rig) extents(ctx context.Context, path string, do func(disk.Extent)) error {
+	if r.volume != nil {
+		return disk.Extents(ctx, path, do)
+	}
 	info, err := os.Stat(path)
 	if err == nil {
 		do(disk.Extent{Place: -1, Bytes: info.Size()})
 	}
 	return err
+}
+
+// origin is the template's snapshot.
+func (r *rig) origin(string, string) (snapshot.Origin, func()) {
+	return snapshot.Origin{Disk: filepath.Join(r.dir, "disk"), Memory: filepath.Join(r.dir, "mem")}, func() {}
 }
 
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {
