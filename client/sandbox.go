@@ -15,7 +15,12 @@ import (
 
 // CreateSandbox creates a sandbox and waits until it runs. When the context ends first, the sandbox may exist: see BeginCreateSandbox.
 func (c *Client) CreateSandbox(ctx context.Context, in SandboxCreate) (Sandbox, error) {
-	op, err := c.createSandbox(ctx, in, awaitEach)
+	return c.RepeatCreateSandbox(ctx, in, *idempotencyKey())
+}
+
+// RepeatCreateSandbox does the same under an Idempotency-Key of the caller's choice: with the same one the same project gets the same sandbox for a day.
+func (c *Client) RepeatCreateSandbox(ctx context.Context, in SandboxCreate, key string) (Sandbox, error) {
+	op, err := c.createSandbox(ctx, in, awaitEach, key)
 	if err != nil {
 		return Sandbox{}, err
 	}
@@ -28,11 +33,11 @@ func (c *Client) CreateSandbox(ctx context.Context, in SandboxCreate) (Sandbox, 
 
 // BeginCreateSandbox orders a sandbox and returns the operation at once; its Sandbox has the id.
 func (c *Client) BeginCreateSandbox(ctx context.Context, in SandboxCreate) (Operation, error) {
-	return c.createSandbox(ctx, in, 0)
+	return c.createSandbox(ctx, in, 0, *idempotencyKey())
 }
 
-func (c *Client) createSandbox(ctx context.Context, in SandboxCreate, wait time.Duration) (Operation, error) {
-	p := &gen.CreateSandboxParams{IdempotencyKey: idempotencyKey(), Wait: waitParameter(wait)}
+func (c *Client) createSandbox(ctx context.Context, in SandboxCreate, wait time.Duration, key string) (Operation, error) {
+	p := &gen.CreateSandboxParams{IdempotencyKey: &key, Wait: waitParameter(wait)}
 	op, err := decode[Operation](c.api.CreateSandbox(ctx, p, in))
 	if err != nil {
 		return Operation{}, fmt.Errorf("create sandbox from %s: %w", cmp.Or(in.Template, in.Snapshot), err)

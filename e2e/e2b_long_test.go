@@ -24,8 +24,9 @@ import (
 var e2bSeed = flag.Uint64("e2b-seed", 8, "of the kills under E2B's SDKs")
 
 const (
-	// e2bClients are the clients that work at once.
-	e2bClients = 50
+	// e2bClients are the clients that work at once on fake machines, machineClients those on real ones.
+	e2bClients     = 50
+	machineClients = 8
 	// killClients and killTime are those that work while daemons are killed, one every killEvery.
 	killClients = 3
 	killTime    = 2 * time.Minute
@@ -114,7 +115,7 @@ func TestLongE2BClientsAtOnce(t *testing.T) {
 			calls[w.Call]++
 			longest = max(longest, w.Seconds)
 		}
-		for _, call := range []string{"create", "run", "write", "read", "remove", "kill"} {
+		for _, call := range workCalls {
 			if calls[call] != e2bClients {
 				t.Errorf("%s: %s was called %d times", s.name, call, calls[call])
 			}
@@ -122,6 +123,38 @@ func TestLongE2BClientsAtOnce(t *testing.T) {
 		t.Logf("%s: %d clients at once, each call within %.1f s", s.name, e2bClients, longest)
 	}
 }
+
+// TestLongE2BClientsOnMachines has clients of each Python SDK do seeded work at once, on machines of the platform that is tested: as many as two processors
+// emulate within the SDKs' own times.
+func TestLongE2BClientsOnMachines(t *testing.T) {
+	needsBase(t)
+	env, err := e2bEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sdks {
+		if s.suite != "suite.py" {
+			continue
+		}
+		began := time.Now()
+		calls := map[string]int{}
+		for _, w := range work(t, s, env, fmt.Sprint(machineClients), "0", fmt.Sprint(*e2bSeed)) {
+			if w.Error != "" {
+				t.Errorf("%s: %s: %s: %s", s.name, w.Call, w.Error, w.Why)
+			}
+			calls[w.Call]++
+		}
+		for _, call := range workCalls {
+			if calls[call] != machineClients {
+				t.Errorf("%s: %s was called %d times", s.name, call, calls[call])
+			}
+		}
+		t.Logf("%s: %d clients at once on real machines, seed %d, %.0f s", s.name, machineClients, *e2bSeed, time.Since(began).Seconds())
+	}
+}
+
+// workCalls are those of each client that works.
+var workCalls = []string{"create", "run", "write", "read", "remove", "kill"}
 
 // loadPlatform starts a platform of fake machines for the test, and returns what the SDKs need to know of it.
 func loadPlatform(t *testing.T) []string {

@@ -8,10 +8,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +24,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/space-platform/space/internal/instance"
 )
 
 // The SDKs and the checks of them: what each needs, with digests, and the suites that run over them.
@@ -205,6 +211,95 @@ func TestE2BSDKs(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestE2BSurvivesARestart kills the process that serves E2B's SDKs: a URL that was signed before still opens its file, a key keeps its token, and a watcher that
+// was polled isn't found, which SDKs tell.
+func TestE2BSurvivesARestart(t *testing.T) {
+	env, err := e2bEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars := map[string]string{}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		vars[name] = value
+	}
+	type box struct{ SandboxID, EnvdAccessToken string }
+	made := e2bCall[box](t, "POST", vars["E2B_API_URL"]+"/v2/sandboxes", `{"templateID":"mini"}`, "X-API-Key", vars["E2B_API_KEY"])
+	defer e2bCall[any](t, "DELETE", vars["E2B_API_URL"]+"/sandboxes/"+made.SandboxID, "", "X-API-Key", vars["E2B_API_KEY"])
+	data := vars["E2B_SANDBOX_URL"]
+	e2bCall[any](t, "POST", data+"/files?path=/tmp/kept.txt", "kept", "X-Access-Token", made.EnvdAccessToken, "Content-Type", "application/octet-stream")
+	sum := sha256.Sum256([]byte("/tmp/kept.txt:read::" + made.EnvdAccessToken))
+	signed := data + "/files?" + url.Values{"path": {"/tmp/kept.txt"}, "signature": {"v1_" + base64.RawStdEncoding.EncodeToString(sum[:])}}.Encode()
+	watcher := e2bCall[struct{ WatcherID string }](t, "POST", data+"/filesystem.Filesystem/CreateWatcher", `{"path":"/tmp"}`,
+		"X-Access-Token", made.EnvdAccessToken, "Content-Type", "application/json")
+	for _, restarted := range []bool{false, true} {
+		if restarted {
+			kill(t, instance.E2B)
+			eventually(t, callDeadline, "E2B's SDKs are served", func() bool {
+				resp, err := http.Get(vars["E2B_API_URL"] + "/health")
+				if err == nil {
+					resp.Body.Close()
+				}
+				return err == nil && resp.StatusCode == http.StatusOK
+			})
+		}
+		resp, err := http.Get(signed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK || string(b) != "kept" {
+			t.Errorf("restarted: %v: %s %s, %v", restarted, resp.Status, b, err)
+		}
+		again := e2bCall[box](t, "POST", vars["E2B_API_URL"]+"/v2/sandboxes/"+made.SandboxID+"/connect", "", "X-API-Key", vars["E2B_API_KEY"])
+		if again.EnvdAccessToken != made.EnvdAccessToken {
+			t.Errorf("restarted: %v: connect gives another token", restarted)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", data+"/filesystem.Filesystem/GetWatcherEvents", strings.NewReader(`{"watcherId":"`+watcher.WatcherID+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Access-Token", made.EnvdAccessToken)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(string(b), `"code":"not_found"`) {
+		t.Errorf("a watcher of before: %s %s, %v", resp.Status, b, err)
+	}
+}
+
+// e2bCall does one call as an SDK does, which must succeed, and reads its answer.
+func e2bCall[T any](t *testing.T, method, at, body string, header ...string) (out T) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, at, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
+		t.Fatalf("%s %s: %s %s, %v", method, at, resp.Status, b, err)
+	}
+	if len(b) > 0 {
+		if err := json.Unmarshal(b, &out); err != nil {
+			t.Fatalf("%s %s: %s: %v", method, at, b, err)
+		}
+	}
+	return out
 }
 
 // TestE2BEnvironment has the variables as a shell takes them, with a key of the form that the SDKs insist on.

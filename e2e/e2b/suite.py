@@ -226,6 +226,86 @@ async def pause_and_connect():
         await m(s.kill())
 
 
+def takes(f, name):
+    """Whether a method of this version of the SDK takes an argument."""
+    return name in inspect.signature(f).parameters
+
+
+class NotInThisVersion(Exception):
+    """A check is about what this version of the SDK doesn't have."""
+
+
+@check("Sandbox.pause(keep_memory)", "Sandbox.connect(on_resume)", own=True)
+async def pause_without_memory():
+    if not hasattr(Sandbox, "pause") or not takes(Sandbox.pause, "keep_memory"):
+        raise NotInThisVersion()
+    s = await m(new())
+    try:
+        await m(s.files.write("kept.txt", "kept"))
+        h = await m(s.commands.run("sleep 1000", background=True))
+        await m(s.pause(keep_memory=False))
+        equal((await m(s.get_info())).state.value, "paused")
+        await m(s.connect())
+        equal(await m(s.files.read("kept.txt")), "kept")
+        assert h.pid not in [p.pid for p in await m(s.commands.list())]
+        if not takes(Sandbox.connect, "on_resume"):
+            return
+        h = await m(s.commands.run("sleep 1001", background=True))
+        await m(s.commands.run("sync"))
+        await m(s.pause())
+        await m(s.connect(on_resume="reboot"))
+        equal(await m(s.files.read("kept.txt")), "kept")
+        assert "sleep 1001" not in [" ".join(p.args) for p in await m(s.commands.list())], "the memory was restored"
+    finally:
+        await m(s.kill())
+
+
+@check("Sandbox.pause(strict)", own=True)
+async def strict_pause():
+    if not hasattr(Sandbox, "pause") or not takes(Sandbox.pause, "strict"):
+        raise NotInThisVersion()
+    s = await m(new())
+    try:
+        await m(s.pause(strict=True))
+        equal((await m(s.get_info())).state.value, "paused")
+    finally:
+        await m(s.kill())
+
+
+@check("Sandbox.create(idempotency_key)", own=True)
+async def create_again():
+    if not takes(Sandbox.create, "idempotency_key"):
+        raise NotInThisVersion()
+    key = "suite-" + os.urandom(6).hex()
+    s = await m(new(idempotency_key=key))
+    try:
+        again = await m(new(idempotency_key=key))
+        equal(again.sandbox_id, s.sandbox_id)
+        equal((await m(again.commands.run("echo same"))).stdout, "same\n")
+    finally:
+        await m(s.kill())
+
+
+@check("Sandbox.create_snapshot(mode)", own=True)
+async def snapshot_of_the_disk():
+    if not hasattr(Sandbox, "create_snapshot") or not takes(Sandbox.create_snapshot, "mode"):
+        raise NotInThisVersion()
+    s = await m(new())
+    try:
+        await m(s.files.write("at.txt", "snapshot"))
+        await m(s.commands.run("sleep 1002", background=True))
+        snap = await m(s.create_snapshot(mode="filesystem"))
+        child = await m(new(template=snap.snapshot_id))
+        try:
+            equal(await m(child.files.read("at.txt")), "snapshot")
+            equal((await m(child.commands.run("pgrep -f 'sleep 100[2]' || echo none"))).stdout, "none\n")
+        finally:
+            await m(child.kill())
+        assert await m(Sandbox.delete_snapshot(snap.snapshot_id))
+    finally:
+        await m(s.kill())
+
+
 @check("Sandbox.create(lifecycle)", own=True)
 async def auto_pause():
     s = await m(new(timeout=3, lifecycle={"on_timeout": "pause"}))
@@ -429,6 +509,22 @@ async def pty(s):
 
 async def not_killed(commands, pid):
     return not await m(commands.kill(pid))
+
+
+@check("commands.stream_input")
+async def stream_input(s):
+    if not hasattr(s.commands, "stream_input"):
+        raise NotInThisVersion()
+    out = []
+    h = await m(s.commands.run("cat", background=True, stdin=True, **({"on_stdout": out.append} if ASYNC else {})))
+    i = s.commands.stream_input(h.pid)
+    i = await m(i)
+    for part in ("one ", "two ", "three"):
+        await m(i.send(part))
+    await m(i.close())
+    await m(s.commands.close_stdin(h.pid))
+    r = await m(h.wait())
+    equal(r.stdout, "one two three")
 
 
 @check("pty.connect")
@@ -697,6 +793,16 @@ async def template_build():
     assert await m(Sandbox.delete_snapshot(name))
 
 
+@check("Template.apt_install", "Template.pip_install", "Template.npm_install", "Template.git_clone", own=True)
+async def template_build_from_the_network():
+    said = set()
+    for t in (Template().from_template(TEMPLATE).apt_install(["sl"]), Template().from_template(TEMPLATE).pip_install(["idna"])):
+        e = await raises(e2b.BuildException, lambda: Template.build(t, "suite-net-" + os.urandom(4).hex(), cpu_count=1, memory_mb=512))
+        assert "have no network" in str(e), str(e)
+        said.add(str(e).splitlines()[-1])
+    raise AssertionError(f"this platform doesn't have that yet: {said.pop()}")
+
+
 @check("Template.build", own=True)
 async def template_build_that_fails():
     t = Template().from_template(TEMPLATE).run_cmd("echo fine").run_cmd("echo bad words; exit 7")
@@ -724,6 +830,8 @@ async def main():
                 if shared is None:
                     shared = await m(new(metadata={"suite": "shared"}))
                 await asyncio.wait_for(f(shared), 200)
+        except NotInThisVersion:
+            result, why = "unsupported", "this version of the SDK doesn't have it"
         except Exception as e:
             result, why = "failed", "".join(traceback.format_exception(e))[-1500:]
             if "this platform doesn't have that yet" in str(e):

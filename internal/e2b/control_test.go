@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -379,6 +380,90 @@ func TestConnectsAtOnce(t *testing.T) {
 		g.Wait()
 		if left := r.sandboxes["sbx_"+id].Lifetime.Deadline.Sub(began); left < 2900*time.Second {
 			t.Errorf("paused before: %v: %s are left", pausedBefore, left)
+		}
+	}
+}
+
+// TestWhatOnlyTheNewestSDKsSay isn't ignored: of memory, of the guest's health, and of repeated orders.
+func TestWhatOnlyTheNewestSDKsSay(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	at := "/v1/sandboxes/sbx_" + id
+	if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/snapshots", `{"memory":false}`); status != 201 || !strings.Contains(r.bodies["POST "+at+"/snapshots"], `"kind":"disk"`) {
+		t.Errorf("a snapshot without memory: %d %s, %s", status, body, r.bodies["POST "+at+"/snapshots"])
+	}
+	r.controlled(t, "POST", "/sandboxes/"+id+"/pause", "")
+	if status, body, _ := r.controlled(t, "POST", "/v2/sandboxes/"+id+"/connect", `{"timeout":60,"memory":false}`); status != 201 || !strings.Contains(r.bodies["restore"], "cold=true") || r.count("POST "+at+"/wake") != 0 {
+		t.Errorf("a boot from the disk: %d %s, %s", status, body, r.bodies["restore"])
+	}
+	r.controlled(t, "POST", "/sandboxes/"+id+"/pause", `{"memory":false}`)
+	r.refused("POST "+at+"/restore", space.CodeConflict, "it's stopped")
+	if status, body, _ := r.controlled(t, "POST", "/v2/sandboxes/"+id+"/connect", `{"memory":false}`); status != 201 || r.count("POST "+at+"/start") != 1 {
+		t.Errorf("of what has no memory: %d %s", status, body)
+	}
+	r.refused("GET "+at+"/files/stat", space.CodeTimeout, "it doesn't answer")
+	if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/pause", `{"requireHealthyGuest":true}`); status != 503 || r.sandboxes["sbx_"+id].State != api.SandboxStateRunning {
+		t.Errorf("a pause of what doesn't answer: %d %s, it's %s", status, body, r.sandboxes["sbx_"+id].State)
+	}
+	delete(r.refuse, "GET "+at+"/files/stat")
+	if status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/pause", `{"requireHealthyGuest":true}`); status != 204 {
+		t.Errorf("a pause of what answers: %d %s", status, body)
+	}
+	var keys []string
+	for _, key := range []string{"a-key", "a-key", "another"} {
+		if status, body, _ := r.controlled(t, "POST", "/v2/sandboxes", `{"templateID":"base"}`, space.IdempotencyKey, key); status != 201 {
+			t.Errorf("%d %s", status, body)
+		}
+		keys = append(keys, r.lastKey)
+	}
+	if keys[0] != keys[1] || keys[0] == keys[2] || !strings.HasPrefix(keys[0], "e2b-") {
+		t.Errorf("the platform gets the keys %q", keys)
+	}
+	if status, _, _ := r.controlled(t, "POST", "/v2/sandboxes", `{"templateID":"base"}`, space.IdempotencyKey, "a b"); status != 400 {
+		t.Errorf("a key with a space: %d", status)
+	}
+}
+
+// TestAClientLeavesDuringAPause: the pause goes on, and what is paused has no deadline at which it would be killed; what couldn't be paused has its own again.
+func TestAClientLeavesDuringAPause(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		r := newRig(t)
+		id, _ := r.created(t)
+		deadline := *r.sandboxes["sbx_"+id].Lifetime.Deadline
+		reached, goOn := make(chan struct{}), make(chan struct{})
+		r.during = func(name string) {
+			if strings.HasSuffix(name, "/suspend") {
+				close(reached)
+				<-goOn
+			}
+		}
+		if fails {
+			r.refused("POST /v1/sandboxes/sbx_"+id+"/suspend", space.CodeQuotaExceeded, "there's no room")
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "POST", r.control.URL+"/sandboxes/"+id+"/pause", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-API-Key", goodKey)
+		done := make(chan error, 1)
+		go func() {
+			_, err := http.DefaultClient.Do(req)
+			done <- err
+		}()
+		<-reached
+		leave()
+		if err := <-done; err == nil {
+			t.Fatal("the client has an answer")
+		}
+		close(goOn)
+		r.control.Close() // returns when the handler has ended
+		s := r.sandboxes["sbx_"+id]
+		if !fails && (s.State != api.SandboxStateSuspended || s.Lifetime != nil && s.Lifetime.Deadline != nil) {
+			t.Errorf("it's %s until %+v", s.State, s.Lifetime)
+		}
+		if fails && (s.State != api.SandboxStateRunning || s.Lifetime == nil || !s.Lifetime.Deadline.Equal(deadline)) {
+			t.Errorf("what couldn't be paused is %s until %+v", s.State, s.Lifetime)
 		}
 	}
 }

@@ -1,12 +1,15 @@
 package e2b
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
+	space "github.com/space-platform/space"
 	api "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
@@ -79,7 +82,11 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	out, err := f.create(r, in.order(timeout))
+	key, err := r.repeatable()
+	if err != nil {
+		return err
+	}
+	out, err := f.create(r, in.order(timeout), key)
 	if err != nil {
 		return err
 	}
@@ -87,9 +94,23 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// create makes a sandbox and, while it comes up, its token. One that doesn't come up, or whose maker has gone meanwhile, is deleted: nobody has its id.
-func (f *Facade) create(r *request, in client.SandboxCreate) (sandbox, error) {
-	op, err := r.begin(in)
+// repeatable is the key under which a client may send its order again, in the platform's form; "" without.
+func (r *request) repeatable() (string, error) {
+	key := r.Header.Get(space.IdempotencyKey)
+	if key == "" {
+		return "", nil
+	}
+	if err := space.CheckIdempotencyKey(key); err != nil {
+		return "", refuse(http.StatusBadRequest, "%s", err)
+	}
+	sum := sha256.Sum256([]byte("e2b create\x00" + key))
+	return "e2b-" + hex.EncodeToString(sum[:16]), nil
+}
+
+// create makes a sandbox and, while it comes up, its token. One that doesn't come up, or whose maker has gone meanwhile, is deleted: nobody has its id, unless
+// the order can be sent again.
+func (f *Facade) create(r *request, in client.SandboxCreate, key string) (sandbox, error) {
+	op, err := r.begin(in, key)
 	if err != nil {
 		return sandbox{}, err
 	}
@@ -97,7 +118,9 @@ func (f *Facade) create(r *request, in client.SandboxCreate) (sandbox, error) {
 	g, ctx := errgroup.WithContext(r.Context())
 	g.Go(func() (err error) { out, err = f.open(ctx, r, *op.Sandbox); return err })
 	g.Go(func() error { _, err := r.platform.Await(ctx, op); return err })
-	if err := g.Wait(); err != nil {
+	if err := g.Wait(); err != nil && key != "" {
+		return sandbox{}, err
+	} else if err != nil {
 		ctx, cancel := detached(r.Context())
 		defer cancel()
 		if err := r.platform.DeleteSandbox(ctx, op.Sandbox.Id); err != nil {

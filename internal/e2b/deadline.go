@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"net/http"
@@ -64,6 +65,25 @@ func onTimeout(s client.Sandbox) string {
 	return "kill"
 }
 
+// lasting is a call that gives a sandbox a time.
+type lasting struct {
+	Timeout  *int  `json:"timeout"`  // seconds
+	Duration *int  `json:"duration"` // its name for the SDKs before connect
+	Memory   *bool `json:"memory"`   // of a paused sandbox; false: it boots from its disk
+}
+
+// lasting reads such a call: the time in seconds, at least so many, and the sandbox.
+func (r *request) lasting(least int) (in lasting, timeout int, s client.Sandbox, err error) {
+	if err = r.read(&in); err != nil {
+		return in, 0, s, err
+	}
+	if timeout, err = checkTimeout(cmp.Or(in.Timeout, in.Duration), least); err != nil {
+		return in, 0, s, err
+	}
+	s, err = r.living(r.Context())
+	return in, timeout, s, err
+}
+
 // live gives a sandbox a time from now on.
 func (f *Facade) live(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
 	change := client.SandboxUpdate{Lifetime: &client.Lifetime{Seconds: &timeout, OnExpiry: action(s)}}
@@ -110,26 +130,15 @@ func endsWithin(s client.Sandbox, timeout int) bool {
 
 // setTimeout moves the deadline, also nearer; 0 ends the sandbox now.
 func (f *Facade) setTimeout(w http.ResponseWriter, r *request) error {
-	var in struct {
-		Timeout *int `json:"timeout"`
-	}
-	if err := r.read(&in); err != nil {
-		return err
-	}
-	if in.Timeout == nil {
-		return refuse(http.StatusBadRequest, "timeout is required")
-	}
-	timeout, err := checkTimeout(in.Timeout, 0)
-	if err != nil {
-		return err
-	}
-	s, err := r.living(r.Context())
-	if err != nil {
+	in, timeout, s, err := r.lasting(0)
+	switch {
+	case err != nil:
 		return notFoundWhileKilled(err, r)
-	}
-	if timeout == 0 {
+	case in.Timeout == nil:
+		return refuse(http.StatusBadRequest, "timeout is required")
+	case timeout == 0:
 		err = f.end(r, s)
-	} else {
+	default:
 		_, err = f.live(r.Context(), r, s, timeout)
 	}
 	if err == nil {
@@ -151,17 +160,7 @@ func (f *Facade) end(r *request, s client.Sandbox) error {
 
 // refreshSandbox is how SDKs before connect put a deadline off.
 func (f *Facade) refreshSandbox(w http.ResponseWriter, r *request) error {
-	var in struct {
-		Duration *int `json:"duration"`
-	}
-	if err := r.read(&in); err != nil {
-		return err
-	}
-	duration, err := checkTimeout(in.Duration, 1)
-	if err != nil {
-		return err
-	}
-	s, err := r.living(r.Context())
+	_, duration, s, err := r.lasting(1)
 	if err != nil {
 		return notFoundWhileKilled(err, r)
 	}

@@ -31,6 +31,8 @@ type platform struct {
 	bodies    map[string]string
 	refuse    map[string]api.Problem // by METHOD PATH
 	times     map[string]int         // how often, where it isn't always
+	during    func(name string)      // nil, or called before a request is answered
+	lastKey   string                 // Idempotency-Key of the newest order of a sandbox
 }
 
 const (
@@ -56,6 +58,15 @@ func newPlatform(t *testing.T) *platform {
 		"POST /v1/sandboxes/{sandbox}/suspend":          p.become(api.SandboxStateSuspended),
 		"POST /v1/sandboxes/{sandbox}/stop":             p.become(api.SandboxStateStopped),
 		"POST /v1/sandboxes/{sandbox}/wake":             p.become(api.SandboxStateRunning),
+		"POST /v1/sandboxes/{sandbox}/restore": func(w http.ResponseWriter, r *http.Request) {
+			p.bodies["restore"] = r.URL.RawQuery
+			p.become(api.SandboxStateRunning)(w, r)
+		},
+		"POST /v1/sandboxes/{sandbox}/start": p.become(api.SandboxStateRunning),
+		"POST /v1/sandboxes/{sandbox}/snapshots": func(w http.ResponseWriter, _ *http.Request) {
+			name := "made"
+			p.answer(w, 200, api.Operation{Id: "op_4", Kind: "create_snapshot", Status: api.OperationStatusSucceeded, Snapshot: &api.Snapshot{Id: "snp_2", Name: &name}})
+		},
 		"GET /v1/snapshots/{snapshot}": func(w http.ResponseWriter, r *http.Request) {
 			if r.PathValue("snapshot") != "snap" {
 				p.problem(w, space.CodeNotFound, "there's no such snapshot")
@@ -98,9 +109,15 @@ func (p *platform) guarded(material string, h http.HandlerFunc) http.HandlerFunc
 		name := r.Method + " " + r.URL.Path
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
+		if p.during != nil {
+			p.during(name)
+		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.asked = append(p.asked, name)
+		if name == "POST /v1/sandboxes" {
+			p.lastKey = r.Header.Get(space.IdempotencyKey)
+		}
 		p.bodies[name] = string(body)
 		if r.Header.Get("Authorization") != "Bearer "+material {
 			p.problem(w, space.CodeUnauthenticated, "the key isn't valid")

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -10,10 +11,18 @@ import (
 	"github.com/space-platform/space/client"
 )
 
+const (
+	// pauseTime bounds a pause, whose client may leave.
+	pauseTime = 10 * time.Minute
+	// healthTime is how long a sandbox has to answer before a pause that wants it healthy.
+	healthTime = 5 * time.Second
+)
+
 // pauseSandbox answers when the sandbox is durable.
 func (f *Facade) pauseSandbox(w http.ResponseWriter, r *request) error {
 	var in struct {
-		Memory *bool `json:"memory"`
+		Memory  *bool `json:"memory"`
+		Healthy bool  `json:"requireHealthyGuest"`
 	}
 	if err := r.read(&in); err != nil {
 		return err
@@ -25,6 +34,11 @@ func (f *Facade) pauseSandbox(w http.ResponseWriter, r *request) error {
 	if slices.Contains(paused, s.State) {
 		return refuse(http.StatusConflict, "sandbox %s is paused already", publicID(s.Id))
 	}
+	if in.Healthy {
+		if err := f.healthy(r, s); err != nil {
+			return err
+		}
+	}
 	if err := f.pause(r, s, in.Memory == nil || *in.Memory); err != nil {
 		return err
 	}
@@ -32,10 +46,30 @@ func (f *Facade) pauseSandbox(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+// healthy refuses a sandbox that doesn't answer.
+func (f *Facade) healthy(r *request, s client.Sandbox) error {
+	ctx, cancel := context.WithTimeout(r.Context(), healthTime)
+	defer cancel()
+	opened, err := f.open(ctx, r, s)
+	if err != nil {
+		return err
+	}
+	a, _ := parseAccess(opened.EnvdAccessToken)
+	g, err := f.guest(a, "")
+	if err == nil {
+		err = g.answers(ctx)
+	}
+	if err != nil {
+		return refuse(http.StatusServiceUnavailable, "sandbox %s doesn't answer, and runs on", publicID(s.Id))
+	}
+	return nil
+}
+
 // pause suspends a sandbox, or stops it, which leaves its memory. A paused sandbox has no deadline: it's taken before, since one that passes
-// meanwhile may be the sandbox's end, and given back if there's no pause.
+// meanwhile may be the sandbox's end, and given back if there's no pause. That's known only when it's over, though its client may have gone.
 func (f *Facade) pause(r *request, s client.Sandbox, memory bool) error {
-	ctx := r.Context()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), pauseTime)
+	defer cancel()
 	if s.Lifetime != nil {
 		if _, err := r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: &client.Lifetime{OnExpiry: api.LifetimeOnExpiryNone}}); err != nil {
 			return err
@@ -48,13 +82,22 @@ func (f *Facade) pause(r *request, s client.Sandbox, memory bool) error {
 		_, err = r.platform.StopSandbox(ctx, s.Id)
 	}
 	if err != nil && s.Lifetime != nil {
-		ctx, cancel := detached(ctx)
-		defer cancel()
-		if _, err := r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: again(*s.Lifetime, time.Now())}); err != nil {
-			slog.ErrorContext(ctx, "a sandbox that couldn't be paused has no deadline any more", "sandbox", s.Id, "err", err) // the pause's error is told
-		}
+		r.giveBack(s)
 	}
 	return err
+}
+
+// giveBack gives a sandbox that couldn't be paused its deadline back, unless it's paused all the same.
+func (r *request) giveBack(s client.Sandbox) {
+	ctx, cancel := detached(r.Context())
+	defer cancel()
+	now, err := r.platform.GetSandbox(ctx, s.Id)
+	if err == nil && asleep(now) {
+		return
+	}
+	if _, err := r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: again(*s.Lifetime, time.Now())}); err != nil {
+		slog.ErrorContext(ctx, "a sandbox that couldn't be paused has no deadline any more", "sandbox", s.Id, "err", err) // the pause's error is told
+	}
 }
 
 // leastAgain is the shortest time that a sandbox has when it's given its deadline back.

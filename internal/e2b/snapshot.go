@@ -18,9 +18,9 @@ const (
 	unnamed = "e2b-"
 )
 
-// begin orders a sandbox from a template or, if there's none of that name, from a snapshot.
-func (r *request) begin(in client.SandboxCreate) (client.Operation, error) {
-	op, err := r.platform.BeginCreateSandbox(r.Context(), in)
+// begin orders a sandbox from a template or, if there's none of that name, from a snapshot. With a key the same order makes the same one.
+func (r *request) begin(in client.SandboxCreate, key string) (client.Operation, error) {
+	op, err := r.order(in, key)
 	switch {
 	case is(err, space.CodeTemplateNotReady): // who waits for the sandbox waits for the template as well
 		s, err := r.platform.CreateSandbox(r.Context(), in)
@@ -36,7 +36,15 @@ func (r *request) begin(in client.SandboxCreate) (client.Operation, error) {
 		return op, other
 	}
 	in.Template, in.Snapshot = "", snapshot.Id
-	return r.platform.BeginCreateSandbox(r.Context(), in)
+	return r.order(in, key)
+}
+
+func (r *request) order(in client.SandboxCreate, key string) (client.Operation, error) {
+	if key == "" {
+		return r.platform.BeginCreateSandbox(r.Context(), in)
+	}
+	s, err := r.platform.RepeatCreateSandbox(r.Context(), in, key)
+	return client.Operation{Status: api.OperationStatusSucceeded, Sandbox: &s}, err
 }
 
 // snapshotInfo is a snapshot as SDKs know it.
@@ -58,7 +66,8 @@ func renderSnapshot(s client.Snapshot) snapshotInfo {
 
 func (f *Facade) createSnapshot(w http.ResponseWriter, r *request) error {
 	var in struct {
-		Name string `json:"name"`
+		Name   string `json:"name"`
+		Memory *bool  `json:"memory"`
 	}
 	if err := r.read(&in); err != nil {
 		return err
@@ -74,12 +83,24 @@ func (f *Facade) createSnapshot(w http.ResponseWriter, r *request) error {
 	if name == "" {
 		name = unnamed + strings.ToLower(rand.Text())
 	}
-	made, err := r.platform.CreateSnapshot(r.Context(), s.Id, client.SnapshotCreate{Name: &name})
+	made, err := r.platform.CreateSnapshot(r.Context(), s.Id, client.SnapshotCreate{Name: &name, Kind: snapshotKind(in.Memory)})
 	if err != nil {
 		return err
 	}
 	answer(w, http.StatusCreated, renderSnapshot(made))
 	return nil
+}
+
+// snapshotKind is the platform's, for whether there's to be memory in it; who doesn't say gets the platform's usual one.
+func snapshotKind(memory *bool) *api.SnapshotCreateKind {
+	kind := api.SnapshotCreateKindFull
+	switch {
+	case memory == nil:
+		return nil
+	case !*memory:
+		kind = api.SnapshotCreateKindDisk
+	}
+	return &kind
 }
 
 // listSnapshots lists those that were asked for: what suspends and forks have made isn't theirs to use.

@@ -8,34 +8,55 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	api "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
+// connectSandbox wakes a paused sandbox, and puts the deadline of one that runs off.
 func (f *Facade) connectSandbox(w http.ResponseWriter, r *request) error {
-	var in struct {
-		Timeout *int  `json:"timeout"`
-		Memory  *bool `json:"memory"`
-	}
-	if err := r.read(&in); err != nil {
-		return err
-	}
-	timeout, err := checkTimeout(in.Timeout, 1)
+	in, timeout, s, err := r.lasting(1)
 	if err != nil {
 		return err
 	}
-	s, err := r.living(r.Context())
+	if asleep(s) {
+		return f.bringBack(w, r, s, timeout, in.cold())
+	}
+	if err := f.extend(r.Context(), r, s, timeout); err != nil {
+		return err
+	}
+	return f.answerOpen(w, r, s, http.StatusOK)
+}
+
+// resumeSandbox is how SDKs before connect brought a sandbox back.
+func (f *Facade) resumeSandbox(w http.ResponseWriter, r *request) error {
+	in, timeout, s, err := r.lasting(1)
+	switch {
+	case err != nil:
+		return err
+	case !asleep(s):
+		return refuse(http.StatusConflict, "sandbox %s is running already", publicID(s.Id))
+	}
+	return f.bringBack(w, r, s, timeout, in.cold())
+}
+
+// asleep tells whether a sandbox is paused, or about to be.
+func asleep(s client.Sandbox) bool {
+	return slices.Contains(paused, s.State) || slices.Contains(leaving, s.State)
+}
+
+// cold tells whether a paused sandbox is to boot from its disk.
+func (l lasting) cold() bool { return l.Memory != nil && !*l.Memory }
+
+func (f *Facade) bringBack(w http.ResponseWriter, r *request, s client.Sandbox, timeout int, cold bool) error {
+	s, err := f.wake(r.Context(), r, s, timeout, cold)
 	if err != nil {
 		return err
 	}
-	status := http.StatusOK
-	if slices.Contains(paused, s.State) || slices.Contains(leaving, s.State) {
-		status = http.StatusCreated
-		if s, err = f.wake(r.Context(), r, s, timeout); err != nil {
-			return err
-		}
-	} else if err := f.extend(r.Context(), r, s, timeout); err != nil {
-		return err
-	}
+	return f.answerOpen(w, r, s, http.StatusCreated)
+}
+
+// answerOpen answers with a sandbox and what opens it.
+func (f *Facade) answerOpen(w http.ResponseWriter, r *request, s client.Sandbox, status int) error {
 	out, err := f.open(r.Context(), r, s)
 	if err != nil {
 		return err
@@ -44,12 +65,12 @@ func (f *Facade) connectSandbox(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// wake brings a paused sandbox back, with a new deadline, which it gets when it runs: one that can't be brought back has none.
-func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout int) (client.Sandbox, error) {
+// wake brings a paused sandbox back, with a new deadline, which it gets when it runs: one that can't be brought back has none. Cold, its memory is left.
+func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout int, cold bool) (client.Sandbox, error) {
 	until, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	for {
-		_, err := r.platform.WakeSandbox(ctx, s.Id)
+		err := r.wakeOnce(ctx, s.Id, cold)
 		if err == nil {
 			s.Lifetime = nil // what it was before the pause says nothing
 			return s, f.begin(ctx, r, s, timeout)
@@ -63,6 +84,22 @@ func (f *Facade) wake(ctx context.Context, r *request, s client.Sandbox, timeout
 			return s, err
 		}
 	}
+}
+
+func (r *request) wakeOnce(ctx context.Context, id string, cold bool) error {
+	if !cold {
+		_, err := r.platform.WakeSandbox(ctx, id)
+		return err
+	}
+	_, err := r.platform.RestoreSandbox(ctx, id, true)
+	if !is(err, space.CodeConflict) {
+		return err
+	}
+	if now, other := r.platform.GetSandbox(ctx, id); other != nil || now.State != api.SandboxStateStopped {
+		return err
+	}
+	_, err = r.platform.StartSandbox(ctx, id) // its pause has left the memory
+	return err
 }
 
 // begin gives a sandbox that was woken its deadline, though its client may have gone: without one it would run on.
@@ -84,33 +121,3 @@ const (
 	leaveTime = time.Minute
 	leavePoll = 100 * time.Millisecond
 )
-
-// resumeSandbox is how SDKs before connect brought a sandbox back.
-func (f *Facade) resumeSandbox(w http.ResponseWriter, r *request) error {
-	var in struct {
-		Timeout *int `json:"timeout"`
-	}
-	if err := r.read(&in); err != nil {
-		return err
-	}
-	timeout, err := checkTimeout(in.Timeout, 1)
-	if err != nil {
-		return err
-	}
-	s, err := r.living(r.Context())
-	if err != nil {
-		return err
-	}
-	if !slices.Contains(paused, s.State) && !slices.Contains(leaving, s.State) {
-		return refuse(http.StatusConflict, "sandbox %s is running already", publicID(s.Id))
-	}
-	if s, err = f.wake(r.Context(), r, s, timeout); err != nil {
-		return err
-	}
-	out, err := f.open(r.Context(), r, s)
-	if err != nil {
-		return err
-	}
-	answer(w, http.StatusCreated, out)
-	return nil
-}
