@@ -281,7 +281,7 @@ async def create_again():
     try:
         again = await m(new(idempotency_key=key))
         equal(again.sandbox_id, s.sandbox_id)
-        equal((await m(again.commands.run("echo same"))).stdout, "same\n")
+        equal((await m(again.commands.run("echo same", cwd="/tmp"))).stdout, "same\n")
     finally:
         await m(s.kill())
 
@@ -515,13 +515,15 @@ async def not_killed(commands, pid):
 async def stream_input(s):
     if not hasattr(s.commands, "stream_input"):
         raise NotInThisVersion()
-    out = []
-    h = await m(s.commands.run("cat", background=True, stdin=True, **({"on_stdout": out.append} if ASYNC else {})))
-    i = s.commands.stream_input(h.pid)
-    i = await m(i)
-    for part in ("one ", "two ", "three"):
-        await m(i.send(part))
-    await m(i.close())
+    h = await m(s.commands.run("cat", background=True, stdin=True, cwd="/tmp"))
+    parts = ("one ", "two ", "three")
+    if ASYNC:
+        i = await m(s.commands.stream_input(h.pid))
+        for part in parts:
+            await m(i.send(part))
+        await i.close()
+    else:
+        s.commands.stream_input(h.pid, iter(parts))
     await m(s.commands.close_stdin(h.pid))
     r = await m(h.wait())
     equal(r.stdout, "one two three")
