@@ -51,7 +51,7 @@ func TestRatios(t *testing.T) {
 		ours, theirs := median(times[0]), median(times[1])
 		t.Logf("%s %.2f: %s by the driver, %s by hand", name, float64(ours)/float64(theirs), ours.Round(time.Millisecond), theirs.Round(time.Millisecond))
 	}
-	for _, what := range []string{"GET /", lent, "PUT /snapshot/create", takenBack} {
+	for _, what := range []string{lent, "PUT /snapshot/create", takenBack} {
 		t.Logf("of a save by the driver: %s after %s", what, median(w.took[what]).Round(time.Millisecond))
 	}
 }
