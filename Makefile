@@ -83,6 +83,7 @@ test-long: build jq fuzzer ## tests that take long: a gigabyte through the comma
 	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
 	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/
 	$(GO) test -tags e2e -count=1 -timeout 20m ./redteam/
+	$(MAKE) --no-print-directory test-kvm
 	$(GO) run ./hack/mutants -long
 
 fresh-demo: build
