@@ -115,6 +115,9 @@ func (r *run) life(ctx context.Context) (lives, error) {
 			l.ExecWarm = append(l.ExecWarm, since(began))
 		}
 	}
+	if err := plane.Close(ctx); err != nil {
+		return l, err
+	}
 	began = time.Now()
 	if err := r.client.DeleteSandbox(ctx, s.Id); err != nil {
 		return l, err

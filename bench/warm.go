@@ -59,6 +59,9 @@ func (r *run) warm(ctx context.Context) ([]result, error) {
 			}
 			exec = append(exec, since(began))
 		}
+		if err := plane.Close(ctx); err != nil {
+			return nil, err
+		}
 		if err := r.client.DeleteSandbox(ctx, s.Id); err != nil {
 			return nil, err
 		}

@@ -17,7 +17,8 @@ import (
 type transaction struct {
 	conn  *pgxpool.Conn
 	said  []statement // what goes to the server with the next one
-	ended bool        // the end went with the last statement
+	final bool        // the end goes with the statement that was sent
+	ended bool        // the server has said so
 }
 
 type statement struct {
@@ -68,17 +69,23 @@ func (t *transaction) commit(ctx context.Context) error {
 	if t.ended {
 		return nil
 	}
+	if t.final {
+		return pgx.ErrTxCommitRollback // the last statement failed, and who said it doesn't say so
+	}
 	commits.Inc()
 	results, err := t.send(ctx, "commit", nil)
 	if err != nil {
 		return err
 	}
-	t.ended = true
+	t.final = true
 	return t.end(results, nil)
 }
 
 // send sends a statement after those that wait. Their results have been read, its own is the next.
 func (t *transaction) send(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	if t.final {
+		return nil, errors.New("a statement after the last one of its transaction")
+	}
 	b := new(pgx.Batch)
 	for _, s := range t.said {
 		b.Queue(s.sql, s.args...)
@@ -86,7 +93,7 @@ func (t *transaction) send(ctx context.Context, sql string, args []any) (pgx.Bat
 	b.Queue(sql, args...)
 	if has(ctx, lastKey{}) {
 		commits.Inc()
-		t.ended = true
+		t.final = true
 		b.Queue("commit")
 	}
 	before := len(t.said)
@@ -102,11 +109,12 @@ func (t *transaction) send(ctx context.Context, sql string, args []any) (pgx.Bat
 
 // end reads the commit, if it's there, and what a statement's failure leaves of it.
 func (t *transaction) end(results pgx.BatchResults, failed error) error {
-	if failed == nil && t.ended {
+	if failed == nil && t.final {
 		var tag pgconn.CommandTag
 		if tag, failed = results.Exec(); failed == nil && tag.String() == "ROLLBACK" {
 			failed = pgx.ErrTxCommitRollback
 		}
+		t.ended = failed == nil
 	}
 	return cmp.Or(failed, results.Close())
 }
@@ -155,7 +163,10 @@ func (t *transaction) Query(ctx context.Context, sql string, args ...any) (pgx.R
 		return nil, err
 	}
 	rows, err := results.Query()
-	return manyRows{rows, results}, err
+	if err != nil {
+		return nil, cmp.Or(err, results.Close())
+	}
+	return manyRows{rows, results}, nil
 }
 
 // manyRows leave their connection to the next statement when they're closed.

@@ -50,6 +50,27 @@ func TestTransaction(t *testing.T) {
 			do(t.Context(), q, 0)
 			return nil
 		}, pgx.ErrTxCommitRollback.Error(), 0},
+		"the last fails, and nobody minds": {func(q db.DBTX) error {
+			do(last, q, 0)
+			return nil
+		}, pgx.ErrTxCommitRollback.Error(), 0},
+		"one behind the last": {func(q db.DBTX) error { return errors.Join(do(last, q, 1), do(t.Context(), q, 2)) }, "a statement after the last one of its transaction", 1},
+		"many rows that fail": {func(q db.DBTX) error {
+			rows, err := q.Query(t.Context(), "INSERT INTO t VALUES (0) RETURNING n")
+			if err != nil {
+				return err
+			}
+			_, err = pgx.CollectRows(rows, pgx.RowTo[int])
+			return err
+		}, "23514", 0},
+		"many rows of what isn't": {func(q db.DBTX) error {
+			rows, err := q.Query(t.Context(), "SELECT n FROM nothing")
+			if err == nil {
+				rows.Close()
+				err = rows.Err()
+			}
+			return err
+		}, "42P01", 0},
 		"refused before the first": {func(db.DBTX) error { return refused }, "refused", 0},
 		"refused before it's sent": {func(q db.DBTX) error { return errors.Join(do(later, q, 1), refused) }, "refused", 0},
 		"refused":                  {func(q db.DBTX) error { return errors.Join(do(t.Context(), q, 1), refused) }, "refused", 0},
