@@ -38,6 +38,11 @@ func WhenSuspended(tell func()) AttachOption {
 	return func(f *follower) { f.suspended = tell }
 }
 
+// Encoded leaves output in base64, as it comes: Event.Encoded has it, not Data. It's for who passes it on so.
+func Encoded() AttachOption {
+	return func(f *follower) { f.encoded = true }
+}
+
 // Attach starts a session, or joins it, and returns its events from the beginning until it has ended: the last one is an exit or a lost.
 // A dropped connection is taken up again where it was, with no byte lost or repeated, and a token that is no longer valid is replaced; what
 // can't be mended is yielded as an error, which ends the events. Leaving the loop detaches and harms nothing.
@@ -62,14 +67,14 @@ func (p *Plane) Attach(ctx context.Context, session string, options ...AttachOpt
 }
 
 // Run creates a session and starts it, in one request. Its events are those of Attach, after one of the type EventCreated.
-func (p *Plane) Run(ctx context.Context, in SessionCreate) iter.Seq2[Event, error] {
+func (p *Plane) Run(ctx context.Context, in SessionCreate, options ...AttachOption) iter.Seq2[Event, error] {
 	order, err := json.Marshal(in)
 	if err != nil {
 		return func(yield func(Event, error) bool) {
 			yield(Event{}, fmt.Errorf("create session in %s: %w", p.sandbox, err))
 		}
 	}
-	return follower{http: p.http, order: order, key: *idempotencyKey(), to: p.follow, renew: p.pass.renewal()}.events(ctx)
+	return follower{http: p.http, order: order, key: *idempotencyKey(), to: p.follow, renew: p.pass.renewal()}.with(options).events(ctx)
 }
 
 // follow is where a session's events are, or where one is created.
@@ -90,6 +95,7 @@ type follower struct {
 	to      func(ctx context.Context, session string) (address, token string, err error)
 	renew   func(context.Context) error // replaces the token; nil: it can't be
 	log     position
+	encoded bool // output stays in base64
 
 	suspended func() // told when the sandbox is; nil: nobody is
 	entered   bool   // a connection was let in: those that follow are nobody's wish, and wake nothing
@@ -155,7 +161,7 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 		if err != nil {
 			return err
 		}
-		e, known, err := understand(raw)
+		e, known, err := understand(raw, f.encoded)
 		if err != nil {
 			return err
 		}

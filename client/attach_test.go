@@ -299,3 +299,35 @@ func TestRunSaysWhyNothingWasCreated(t *testing.T) {
 		}
 	}
 }
+
+// TestEncodedOutputIsTheSameLog: left in base64 it's taken up where it was, to the byte, and what isn't plain base64 is decoded.
+func TestEncodedOutputIsTheSameLog(t *testing.T) {
+	e := newEdge(t,
+		events(`started 0 {"at":"2026-01-02T03:04:05Z"}`, "stdout 3 abc", "stdout 4 d"),
+		events("stdout 7 cdefg", "stderr 7 ", `stderr 8 h`),
+		events(`exit 8 {"code":0}`),
+	)
+	p, err := NewPlane(e.URL, "sbx_1", "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for ev, err := range p.Attach(t.Context(), "ses_1", Encoded()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := base64.StdEncoding.DecodeString(string(ev.Encoded))
+		if err != nil || ev.Data != nil {
+			t.Errorf("%+v, %v", ev, err)
+		}
+		got = append(got, fmt.Sprintf("%s %d %s", ev.Type, ev.Offset, text))
+	}
+	if want := "started 0 |stdout 3 abc|stdout 4 d|stdout 7 efg|stderr 8 h|exit 8 "; strings.Join(got, "|") != want {
+		t.Errorf("got %q", got)
+	}
+	for document, plain := range map[string]bool{`{"data":""}`: true, `{"data":"YQ=="}`: true, `{"data":"YQ"}`: false, `{"data":"\u0059Q=="}`: false, `{"data":"a\"bcdef"}`: false, `{"x":"YQ=="}`: false} {
+		if text, ok := plainText([]byte(document)); ok != plain {
+			t.Errorf("%s is plain: %v, %q", document, ok, text)
+		}
+	}
+}

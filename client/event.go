@@ -34,6 +34,7 @@ type Event struct {
 	Type    EventType
 	Created *SessionCreated // created
 	Offset  int64           // length of the session's output, stdout and stderr together, after this event
+	Encoded []byte          // instead of Data, if that was asked for: in base64, until the next event is read
 	Data    []byte          // stdout, stderr
 	From    int64           // gap: the first byte that was dropped
 	At      time.Time       // started
@@ -69,7 +70,7 @@ type payload struct {
 }
 
 // understand turns a message into an event. known is false for a type that a newer server may send.
-func understand(m message) (e Event, known bool, err error) {
+func understand(m message, encoded bool) (e Event, known bool, err error) {
 	e.Type = EventType(m.event)
 	switch e.Type {
 	case EventLost:
@@ -80,10 +81,16 @@ func understand(m message) (e Event, known bool, err error) {
 		return e, true, err
 	}
 	var p payload
-	if data, ok := plainData(m.data); ok {
-		p.Data = data
-	} else if err := json.Unmarshal(m.data, &p); err != nil {
-		return e, false, fmt.Errorf("read a %s event: %w", clip(m.event), err)
+	plain := false
+	if encoded {
+		e.Encoded, plain = plainText(m.data)
+	} else {
+		p.Data, plain = plainData(m.data)
+	}
+	if !plain {
+		if err := json.Unmarshal(m.data, &p); err != nil {
+			return e, false, fmt.Errorf("read a %s event: %w", clip(m.event), err)
+		}
 	}
 	switch e.Type {
 	case EventStarted:
@@ -107,6 +114,24 @@ func understand(m message) (e Event, known bool, err error) {
 		return e, false, fmt.Errorf("read a %s event: %w", m.event, err)
 	}
 	return e, true, nil
+}
+
+// plainText is the base64 of an event that has nothing but data in it. That it's good base64 is known by its form only: no byte ends the string that it's in.
+func plainText(document []byte) (text []byte, ok bool) {
+	text, before := bytes.CutPrefix(document, []byte(`{"data":"`))
+	text, after := bytes.CutSuffix(text, []byte(`"}`))
+	if !before || !after || len(text)%4 != 0 || bytes.IndexByte(text, '"') >= 0 || bytes.IndexByte(text, '\\') >= 0 {
+		return nil, false
+	}
+	return text, true
+}
+
+// length is how much output there is in an event.
+func (e Event) length() int64 {
+	if e.Encoded == nil {
+		return int64(len(e.Data))
+	}
+	return int64(base64.StdEncoding.DecodedLen(len(e.Encoded)) - bytes.Count(e.Encoded[max(0, len(e.Encoded)-2):], []byte("=")))
 }
 
 // plainData reads the data of an event that has nothing else in it, as output has, which is most of what comes.

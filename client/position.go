@@ -1,6 +1,9 @@
 package client
 
-import "fmt"
+import (
+	"encoding/base64"
+	"fmt"
+)
 
 // position is how far a session's log was read. It sees to it that the events of several connections are one log.
 type position struct {
@@ -28,14 +31,20 @@ func (p *position) advance(e Event) (out Event, fresh bool, err error) {
 		}
 		e.From = p.at
 	case EventStdout, EventStderr:
-		begin := e.Offset - int64(len(e.Data))
+		begin := e.Offset - e.length()
 		if begin > p.at {
 			return e, false, fmt.Errorf("bytes %d to %d are missing", p.at, begin)
 		}
 		if begin < 0 {
-			return e, false, fmt.Errorf("%d bytes can't end at offset %d", len(e.Data), e.Offset)
+			return e, false, fmt.Errorf("%d bytes can't end at offset %d", e.length(), e.Offset)
 		}
-		if seen := p.at - begin; seen > 0 {
+		if seen := p.at - begin; seen > 0 && e.Encoded != nil {
+			if e.Data, err = base64.StdEncoding.AppendDecode(nil, e.Encoded); err != nil {
+				return e, false, fmt.Errorf("read output: %w", err)
+			}
+			e.Encoded = base64.StdEncoding.AppendEncode(nil, e.Data[min(seen, int64(len(e.Data))):])
+			e.Data = nil
+		} else if seen > 0 {
 			e.Data = e.Data[min(seen, int64(len(e.Data))):]
 		}
 	case EventExit:

@@ -60,7 +60,8 @@ func FuzzMessages(f *testing.F) {
 				fmt.Fprintf(&again, "data: %s\n", l)
 			}
 			again.WriteString("\n")
-			understand(m) // must not panic
+			understand(m, true) // must not panic
+			understand(m, false)
 		}
 		if second, _ := all(&again); fmt.Sprint(second) != fmt.Sprint(first) {
 			t.Fatalf("got %q, want %q", second, first)

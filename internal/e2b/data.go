@@ -49,9 +49,12 @@ func guestOf(ctx context.Context) guest { return ctx.Value(guestKey{}).(guest) }
 // Data serves what SDKs do in sandboxes.
 func (f *Facade) Data() http.Handler {
 	mux := http.NewServeMux()
-	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithCodec(jsonCodec{}), connect.WithCompression("gzip", nil, nil))
-	path, h := processconnect.NewProcessHandler(processService{f}, options)
+	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithCodec(jsonCodec{}), connect.WithCodec(protoCodec{}), connect.WithCompression("gzip", nil, nil))
+	processes := processService{f: f}
+	path, h := processconnect.NewProcessHandler(processes, options)
 	mux.Handle(path, f.entered(h))
+	mux.Handle(processconnect.ProcessStartProcedure, f.entered(connect.NewServerStreamHandler(processconnect.ProcessStartProcedure, processes.startStream, options)))
+	mux.Handle(processconnect.ProcessConnectProcedure, f.entered(connect.NewServerStreamHandler(processconnect.ProcessConnectProcedure, processes.connectStream, options)))
 	path, h = filesystemconnect.NewFilesystemHandler(filesystemService{f}, options)
 	mux.Handle(path, f.entered(h))
 	mux.Handle("GET /health", f.entered(http.HandlerFunc(f.health)))

@@ -16,6 +16,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/api/gen/e2b/process"
+	"github.com/space-platform/space/api/gen/e2b/process/processconnect"
 	api "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
@@ -32,27 +33,29 @@ const (
 	killTime = 10 * time.Second
 )
 
-type processService struct{ f *Facade }
-
-// sendEvent sends one event of a process; both streams of processes have the same.
-type sendEvent func(*process.ProcessEvent) error
-
-// Start implements processconnect.ProcessHandler.
-func (s processService) Start(ctx context.Context, r *connect.Request[process.StartRequest], out *connect.ServerStream[process.StartResponse]) error {
-	g := guestOf(ctx)
-	send := func(e *process.ProcessEvent) error { return out.Send(&process.StartResponse{Event: e}) }
-	ctx, cancel := early(ctx)
-	defer cancel()
-	return g.refusal(ctx, s.start(ctx, g, r.Msg, r.Header(), send))
+// processService serves processes. The two streams of events have a message of their own, see event.
+type processService struct {
+	processconnect.UnimplementedProcessHandler
+	f *Facade
 }
 
-// Connect implements processconnect.ProcessHandler.
-func (s processService) Connect(ctx context.Context, r *connect.Request[process.ConnectRequest], out *connect.ServerStream[process.ConnectResponse]) error {
+// sendEvent sends one event of a process.
+type sendEvent func(*event) error
+
+// startStream serves Start.
+func (s processService) startStream(ctx context.Context, r *connect.Request[process.StartRequest], out *connect.ServerStream[event]) error {
 	g := guestOf(ctx)
-	send := func(e *process.ProcessEvent) error { return out.Send(&process.ConnectResponse{Event: e}) }
 	ctx, cancel := early(ctx)
 	defer cancel()
-	return g.refusal(ctx, s.connect(ctx, g, r.Msg, r.Header(), send))
+	return g.refusal(ctx, s.start(ctx, g, r.Msg, r.Header(), out.Send))
+}
+
+// connectStream serves Connect.
+func (s processService) connectStream(ctx context.Context, r *connect.Request[process.ConnectRequest], out *connect.ServerStream[event]) error {
+	g := guestOf(ctx)
+	ctx, cancel := early(ctx)
+	defer cancel()
+	return g.refusal(ctx, s.connect(ctx, g, r.Msg, r.Header(), out.Send))
 }
 
 // early ends a call before its client's timer does.
@@ -76,7 +79,7 @@ func (s processService) start(ctx context.Context, g guest, in *process.StartReq
 	}
 	p := &runningProcess{tty: create.Tty != nil}
 	st := stream{g: g, process: p, started: func(pid uint32) { s.f.processes.add(processKey{g.sandbox, pid}, p) }, keepAlive: interval(header), send: send}
-	err = st.run(ctx, g.plane.Run(ctx, create))
+	err = st.run(ctx, g.plane.Run(ctx, create, client.Encoded()))
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		s.kill(ctx, g, p)
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the command's time is over"))
@@ -159,7 +162,7 @@ func (s processService) connect(ctx context.Context, g guest, in *process.Connec
 		return err
 	}
 	st := stream{g: g, process: p, started: func(uint32) {}, keepAlive: interval(header), send: send, joined: true}
-	err = st.run(ctx, g.plane.Attach(ctx, p.session, client.FromOffset(offset)))
+	err = st.run(ctx, g.plane.Attach(ctx, p.session, client.FromOffset(offset), client.Encoded()))
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return connect.NewError(connect.CodeDeadlineExceeded, errors.New("the time of this connection is over"))
 	}
@@ -225,7 +228,7 @@ type silence struct {
 func (s *stream) fill() *silence {
 	q := &silence{}
 	send := s.send
-	s.send = func(e *process.ProcessEvent) error {
+	s.send = func(e *event) error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		return send(e)
@@ -238,7 +241,7 @@ func (s *stream) fill() *silence {
 		if q.over {
 			return
 		}
-		_ = send(&process.ProcessEvent{Event: &process.ProcessEvent_Keepalive{Keepalive: &process.ProcessEvent_KeepAlive{}}})
+		_ = send(&event{ProcessEvent: &process.ProcessEvent{Event: &process.ProcessEvent_Keepalive{Keepalive: &process.ProcessEvent_KeepAlive{}}}})
 		q.timer.Reset(s.keepAlive)
 	})
 	return q
@@ -292,25 +295,23 @@ func (s *stream) start(ctx context.Context, e client.Event) error {
 	return s.send(startEvent(uint32(e.PID)))
 }
 
-func startEvent(pid uint32) *process.ProcessEvent {
-	return &process.ProcessEvent{Event: &process.ProcessEvent_Start{Start: &process.ProcessEvent_StartEvent{Pid: pid}}}
+func startEvent(pid uint32) *event {
+	return &event{ProcessEvent: &process.ProcessEvent{Event: &process.ProcessEvent_Start{Start: &process.ProcessEvent_StartEvent{Pid: pid}}}}
 }
 
-func (s *stream) data(e client.Event) *process.ProcessEvent {
-	d := &process.ProcessEvent_DataEvent{}
+func (s *stream) data(e client.Event) *event {
+	out := &event{kind: kindStdout, data: e.Data, encoded: e.Encoded}
 	switch {
 	case s.process.tty:
-		d.Output = &process.ProcessEvent_DataEvent_Pty{Pty: e.Data}
+		out.kind = kindPty
 	case e.Type == client.EventStderr:
-		d.Output = &process.ProcessEvent_DataEvent_Stderr{Stderr: e.Data}
-	default:
-		d.Output = &process.ProcessEvent_DataEvent_Stdout{Stdout: e.Data}
+		out.kind = kindStderr
 	}
-	return &process.ProcessEvent{Event: &process.ProcessEvent_Data{Data: d}}
+	return out
 }
 
 // end is how a process ended, in the words of E2B's agent.
-func end(x client.Exit) *process.ProcessEvent {
+func end(x client.Exit) *event {
 	e := &process.ProcessEvent_EndEvent{ExitCode: int32(x.Code), Exited: true, Status: "exit status " + strconv.Itoa(x.Code)}
 	if x.Signal != "" {
 		e.ExitCode, e.Exited, e.Status = -1, false, "signal: "+signalWord(x.Signal)
@@ -321,7 +322,7 @@ func end(x client.Exit) *process.ProcessEvent {
 	if x.Error != "" {
 		e.Error = &x.Error
 	}
-	return &process.ProcessEvent{Event: &process.ProcessEvent_End{End: e}}
+	return &event{ProcessEvent: &process.ProcessEvent{Event: &process.ProcessEvent_End{End: e}}}
 }
 
 // signalWords are Linux's words for the signals that end most processes.
