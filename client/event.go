@@ -134,6 +134,20 @@ func (e Event) length() int64 {
 	return int64(base64.StdEncoding.DecodedLen(len(e.Encoded)) - bytes.Count(e.Encoded[max(0, len(e.Encoded)-2):], []byte("=")))
 }
 
+// without leaves out the first bytes of output.
+func (e Event) without(seen int64) (Event, error) {
+	if e.Encoded == nil {
+		e.Data = e.Data[min(seen, int64(len(e.Data))):]
+		return e, nil
+	}
+	data, err := base64.StdEncoding.AppendDecode(nil, e.Encoded)
+	if err != nil {
+		return e, fmt.Errorf("read output: %w", err)
+	}
+	e.Encoded = base64.StdEncoding.AppendEncode([]byte{}, data[min(seen, int64(len(data))):])
+	return e, nil
+}
+
 // plainData reads the data of an event that has nothing else in it, as output has, which is most of what comes.
 func plainData(document []byte) (data []byte, ok bool) {
 	text, ok := bytes.CutPrefix(document, []byte(`{"data":"`))

@@ -1,9 +1,6 @@
 package client
 
-import (
-	"encoding/base64"
-	"fmt"
-)
+import "fmt"
 
 // position is how far a session's log was read. It sees to it that the events of several connections are one log.
 type position struct {
@@ -38,14 +35,10 @@ func (p *position) advance(e Event) (out Event, fresh bool, err error) {
 		if begin < 0 {
 			return e, false, fmt.Errorf("%d bytes can't end at offset %d", e.length(), e.Offset)
 		}
-		if seen := p.at - begin; seen > 0 && e.Encoded != nil {
-			if e.Data, err = base64.StdEncoding.AppendDecode(nil, e.Encoded); err != nil {
-				return e, false, fmt.Errorf("read output: %w", err)
+		if seen := p.at - begin; seen > 0 {
+			if e, err = e.without(seen); err != nil {
+				return e, false, err
 			}
-			e.Encoded = base64.StdEncoding.AppendEncode(nil, e.Data[min(seen, int64(len(e.Data))):])
-			e.Data = nil
-		} else if seen > 0 {
-			e.Data = e.Data[min(seen, int64(len(e.Data))):]
 		}
 	case EventExit:
 		if e.Offset != p.at {
