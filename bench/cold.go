@@ -55,6 +55,7 @@ func (l *lives) add(m lives) {
 	l.ExecFirst = append(l.ExecFirst, m.ExecFirst...)
 	l.ExecWarm = append(l.ExecWarm, m.ExecWarm...)
 	l.Delete = append(l.Delete, m.Delete...)
+	l.Wall = append(l.Wall, m.Wall...)
 }
 
 // bare runs one life by hand.
