@@ -188,15 +188,11 @@ func (t *Taken) note(offset, length int64) {
 	t.written = append(t.written, seal.Part{Offset: offset, Bytes: length})
 }
 
-// flushBytes is how much of the file is written before its blocks begin to go to the disk: they do while the rest is written.
-const flushBytes = 4 << 20
-
 // Write writes what is held into the file, unless ctx ends, and frees it. It returns all parts of the file that were written, in order. It's called once.
 func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
 	defer t.Free()
 	slices.SortFunc(t.runs, func(a, b takenRun) int { return cmp.Compare(a.offset, b.offset) })
 	parts := t.written
-	from, unflushed := int64(0), 0
 	for _, r := range t.runs {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
@@ -205,17 +201,8 @@ func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
 			return nil, err
 		}
 		parts = append(parts, seal.Part{Offset: r.offset, Bytes: int64(len(r.pages))})
-		if unflushed += len(r.pages); unflushed >= flushBytes {
-			t.flush(from, r.offset+int64(len(r.pages)))
-			from, unflushed = r.offset+int64(len(r.pages)), 0
-		}
 	}
 	return join(parts), nil
-}
-
-// flush has the blocks of a part of the file begin to go to the disk. What fails there is told by whoever syncs the file.
-func (t *Taken) flush(from, to int64) {
-	unix.SyncFileRange(int(t.to.Fd()), from, to-from, unix.SYNC_FILE_RANGE_WRITE)
 }
 
 // join sorts parts by their offsets and makes one of those that touch.
