@@ -160,7 +160,7 @@ func (b e2bBench) start(ctx context.Context, token string, argv []string) (int, 
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close()
+	defer func() { go finish(resp.Body) }()
 	got, ended := 0, false
 	for in := bufio.NewReaderSize(resp.Body, maxAnswer); ; {
 		flags, message, err := readEnvelope(in)
@@ -183,6 +183,13 @@ func (b e2bBench) start(ctx context.Context, token string, argv []string) (int, 
 		}
 		ended = ended || bytes.Contains(message, []byte(`"end"`))
 	}
+}
+
+// finish reads what is left of a stream, its end, so that its connection is used again, as the public API's client does.
+func finish(body io.ReadCloser) {
+	defer body.Close()
+	defer time.AfterFunc(time.Second, func() { body.Close() }).Stop()
+	io.CopyN(io.Discard, body, maxAnswer)
 }
 
 // readEnvelope reads one message of a stream of Connect's.

@@ -21,6 +21,7 @@ const (
 	attachLongest  = 5 * time.Second  // pauses between attempts double up to this
 	attachSilence  = 45 * time.Second // a connection without a byte for so long is dead: servers send a comment every 15 s
 	attachErrorMax = 64 << 10         // of a refusal's body
+	attachRest     = time.Second      // for a stream to end after its last event
 )
 
 // AttachOption changes how an attach goes.
@@ -129,6 +130,7 @@ func (f *follower) doing() string {
 // How a connection ends that didn't fail.
 var (
 	errStop      = errors.New("stop")                     // all is done: the session has ended, or the reader has left
+	errLast      = errors.New("the last event")           // the session has ended
 	errSuspended = errors.New("the sandbox is suspended") // the session goes on when it's woken
 )
 
@@ -145,16 +147,37 @@ func (f *follower) follow(ctx context.Context, yield func(Event) bool) error {
 
 // connect reads one connection to its end.
 func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx)) // see finish
+	defer context.AfterFunc(ctx, cancel)()
 	silence := time.AfterFunc(attachSilence, cancel)
 	defer silence.Stop()
-	body, err := f.open(ctx)
+	body, err := f.open(inner)
 	if err != nil {
+		cancel()
 		return err
 	}
+	err = f.read(alive{body, silence}, yield)
+	if errors.Is(err, errLast) {
+		go finish(body, cancel)
+		return errStop
+	}
+	cancel()
+	body.Close()
+	return err
+}
+
+// finish reads what is left after a session's last event, which is the stream's end, so that the connection can be used again: a command costs none of its
+// own then. Nobody waits for it, and it has attachRest.
+func finish(body io.ReadCloser, cancel context.CancelFunc) {
+	defer cancel()
 	defer body.Close()
-	m := newMessages(alive{body, silence})
+	defer time.AfterFunc(attachRest, cancel).Stop()
+	io.CopyN(io.Discard, body, attachErrorMax)
+}
+
+// read reads events until the last one (errLast), or until there's another reason to end.
+func (f *follower) read(stream io.Reader, yield func(Event) bool) error {
+	m := newMessages(stream)
 	defer m.close()
 	for {
 		raw, err := m.next()
@@ -184,7 +207,11 @@ func (f *follower) connect(ctx context.Context, yield func(Event) bool) error {
 		if fresh {
 			f.waiting = false
 		}
-		if fresh && !yield(e) || e.Type == EventExit || e.Type == EventLost {
+		left := fresh && !yield(e)
+		if e.Type == EventExit || e.Type == EventLost {
+			return errLast
+		}
+		if left {
 			return errStop
 		}
 	}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -328,6 +330,54 @@ func TestEncodedOutputIsTheSameLog(t *testing.T) {
 	for document, plain := range map[string]bool{`{"data":""}`: true, `{"data":"YQ=="}`: true, `{"data":"YQ"}`: false, `{"data":"\u0059Q=="}`: false, `{"data":"a\"bcdef"}`: false, `{"x":"YQ=="}`: false} {
 		if text, ok := plainText([]byte(document)); ok != plain {
 			t.Errorf("%s is plain: %v, %q", document, ok, text)
+		}
+	}
+}
+
+// TestCommandsShareAConnection runs commands one after the other, whose reader and context leave with the last event: they come over one connection.
+func TestCommandsShareAConnection(t *testing.T) {
+	for name, leaves := range map[string]bool{"the reader stays": false, "the reader leaves": true} {
+		var dialed atomic.Int32
+		ended := make(chan struct{}, 1)
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.WriteHeader(http.StatusCreated)
+			events(`created  {"session":{"id":"ses_1"}}`, `started 0 {"at":"2026-01-02T03:04:05Z"}`, `exit 0 {"code":0}`)(w, r)
+			<-ended // the stream's end comes after the client has its last event
+		}))
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				dialed.Add(1)
+			}
+		}
+		s.Start()
+		defer s.Close()
+		idle := make(chan struct{}, 1)
+		p, err := NewPlane(s.URL, "sbx_1", "token")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{PutIdleConn: func(error) { idle <- struct{}{} }})
+			for e, err := range p.Run(ctx, SessionCreate{Argv: &[]string{"true"}}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if leaves && e.Type == EventExit {
+					break
+				}
+			}
+			cancel()
+			ended <- struct{}{}
+			select {
+			case <-idle:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s: the connection isn't free again", name)
+			}
+		}
+		if n := dialed.Load(); n != 1 {
+			t.Errorf("%s: three commands took %d connections", name, n)
 		}
 	}
 }
