@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type scene struct {
 	box     record.NewSandbox  // running
 	session record.NewSession  // of it, not started
 	upload  string
+	shot    string // newest snapshot of the sandbox, once it's remembered
 	bell    *wake.Bell
 	verbs   *sandboxes.Sandboxes
 }
@@ -75,15 +77,6 @@ func must(t *testing.T) func(string, error) string {
 
 // roomy is a node that has room for everything.
 func roomy(record.Room) error { return nil }
-
-// lose has the node come up and the running sandbox be lost, if that's what is needed.
-func (s *scene) lose(t *testing.T, needed bool) {
-	t.Helper()
-	if needed {
-		s.connect(t)
-		s.observe(t, s.box.Route, space.ExecutionLost)
-	}
-}
 
 // connect has the node say what it has.
 func (s *scene) connect(t *testing.T) {
@@ -183,9 +176,14 @@ var laws = map[string]string{
 	"a sandbox's creation is an event": `SELECT count(*) FROM sandboxes s WHERE (SELECT count(*) FROM events e WHERE e.sandbox = s.id AND e.type = 'sandbox.created') <> 1`,
 	"an end is an event, once": `SELECT count(*) FROM execution_status st JOIN executions x ON x.id = st.execution WHERE st.state IN ('failed', 'stopped', 'lost')
 		AND (SELECT count(*) = 0 OR count(*) <> count(DISTINCT e.type) FROM events e WHERE e.sandbox = x.sandbox AND e.data->>'execution' = x.id AND e.type IN ('sandbox.failed', 'sandbox.stopped', 'sandbox.lost'))`,
-	"a key's creation is an event":     `SELECT count(*) FROM api_keys k WHERE (SELECT count(*) FROM events e WHERE e.key = k.id AND e.type = 'key.created') <> 1`,
-	"no valid key of who is gone":      `SELECT count(*) FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder WHERE k.revoked_at IS NULL AND (p.deleted_at IS NOT NULL OR u.removed_at IS NOT NULL)`,
-	"a deleted project has no sandbox": `SELECT count(*) FROM projects p JOIN sandboxes s ON s.project = p.id WHERE p.deleted_at IS NOT NULL AND s.desired <> 'deleted'`,
+	"a key's creation is an event":        `SELECT count(*) FROM api_keys k WHERE (SELECT count(*) FROM events e WHERE e.key = k.id AND e.type = 'key.created') <> 1`,
+	"no valid key of who is gone":         `SELECT count(*) FROM api_keys k JOIN projects p ON p.id = k.project LEFT JOIN users u ON u.id = k.holder WHERE k.revoked_at IS NULL AND (p.deleted_at IS NOT NULL OR u.removed_at IS NOT NULL)`,
+	"what holds a suspended one is there": `SELECT count(*) FROM sandboxes s LEFT JOIN snapshots n ON n.id = s.suspend_into WHERE s.desired = 'suspended' AND (n.id IS NULL OR n.deleted_at IS NOT NULL)`,
+	"what is to be loaded is there": `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution LEFT JOIN execution_status st ON st.execution = e.id LEFT JOIN snapshots n ON n.id = e.snapshot
+		WHERE e.snapshot IS NOT NULL AND st.state IS NULL AND s.desired <> 'deleted' AND (n.id IS NULL OR n.deleted_at IS NOT NULL)`,
+	"a ready snapshot is an event, once": `SELECT count(*) FROM snapshot_status st WHERE st.state = 'ready' AND (SELECT count(*) FROM events e WHERE e.type = 'snapshot.ready' AND e.data->>'snapshot' = st.snapshot) <> 1`,
+	"a snapshot has ended what waited":   `SELECT count(*) FROM snapshot_status st JOIN operations o ON o.snapshot = st.snapshot AND o.kind = 'snapshot_sandbox' WHERE st.state IN ('ready', 'failed') AND o.status = 'running'`,
+	"a deleted project has no sandbox":   `SELECT count(*) FROM projects p JOIN sandboxes s ON s.project = p.id WHERE p.deleted_at IS NOT NULL AND s.desired <> 'deleted'`,
 }
 
 func (s *scene) audit(t *testing.T) {
@@ -201,83 +199,84 @@ func (s *scene) audit(t *testing.T) {
 var writes = []struct {
 	name   string
 	do     func(ctx context.Context, s *scene) error
-	effect string // counts what it makes
+	effect string                       // counts what it makes
+	before func(t *testing.T, s *scene) // what must be so; nil: nothing more
 }{
 	{"create sandbox", func(ctx context.Context, s *scene) error {
 		n := s.newSandbox()
 		n.Request = record.Request{Key: "k"}
 		_, err := s.store.CreateSandbox(ctx, n, roomy)
 		return err
-	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id`},
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id`, nil},
 	{"delete sandbox", func(ctx context.Context, s *scene) error {
 		_, err := s.verbs.Delete(ctx, s.project, s.box.Route.Sandbox)
 		return err
-	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'deleted' AND s.revision = 2 AND o.kind = 'delete_sandbox'`},
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'deleted' AND s.revision = 2 AND o.kind = 'delete_sandbox'`, nil},
 	{"stop sandbox", func(ctx context.Context, s *scene) error {
 		_, err := s.verbs.Stop(ctx, s.project, s.box.Route.Sandbox, time.Second)
 		return err
-	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'stopped' AND s.revision = 2 AND o.kind = 'stop_sandbox'`},
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = 'stopped' AND s.revision = 2 AND o.kind = 'stop_sandbox'`, nil},
 	{"start sandbox", func(ctx context.Context, s *scene) error {
 		_, err := s.verbs.Start(ctx, s.project, s.box.Route.Sandbox)
 		return err
-	}, `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN operations o ON o.sandbox = s.id WHERE e.epoch = 2 AND o.kind = 'start_sandbox'`},
+	}, `SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN operations o ON o.sandbox = s.id WHERE e.epoch = 2 AND o.kind = 'start_sandbox'`, lost},
 	{"update sandbox", func(ctx context.Context, s *scene) error {
 		return s.store.UpdateSandbox(ctx, s.project, s.box.Route.Sandbox, record.Update{Env: map[string]string{"A": "b"}})
-	}, `SELECT count(*) FROM sandboxes WHERE env_sealed IS NOT NULL`},
+	}, `SELECT count(*) FROM sandboxes WHERE env_sealed IS NOT NULL`, nil},
 	{"create sandbox token", func(ctx context.Context, s *scene) error {
 		id := space.NewID(space.PrefixToken)
 		_, err := s.store.CreateSandboxToken(ctx, record.NewSandboxToken{
 			ID: id, Project: s.project, Sandbox: s.box.Route.Sandbox, Hash: tokenOf(id), Life: time.Hour, Request: record.Request{Key: "k"},
 		})
 		return err
-	}, `SELECT count(*) FROM sandbox_tokens`},
+	}, `SELECT count(*) FROM sandbox_tokens`, nil},
 	{"keep file key", func(ctx context.Context, s *scene) error {
 		_, err := s.store.KeepFileKey(ctx, s.box.Route.Sandbox, make([]byte, 32))
 		return err
-	}, `SELECT count(*) FROM sandboxes WHERE file_key_sealed IS NOT NULL`},
+	}, `SELECT count(*) FROM sandboxes WHERE file_key_sealed IS NOT NULL`, nil},
 	{"build template", func(ctx context.Context, s *scene) error {
 		n := s.newTemplate("base")
 		n.Request = record.Request{Key: "k"}
 		_, err := s.store.BuildTemplate(ctx, n)
 		return err
-	}, `SELECT count(*) FROM templates t JOIN operations o ON o.template = t.id WHERE t.name = 'base'`},
+	}, `SELECT count(*) FROM templates t JOIN operations o ON o.template = t.id WHERE t.name = 'base'`, nil},
 	{"create session", func(ctx context.Context, s *scene) error {
 		n := s.newSession()
 		n.Request = record.Request{Key: "k"}
 		_, err := s.store.CreateSession(ctx, n)
 		return err
-	}, `SELECT count(*) FROM sessions x JOIN attachments a ON a.session = x.id`},
+	}, `SELECT count(*) FROM sessions x JOIN attachments a ON a.session = x.id`, nil},
 	{"fix session", func(ctx context.Context, s *scene) error {
 		_, err := s.store.FixSession(ctx, s.session.ID, s.box.Route.Execution)
 		return err
-	}, `SELECT count(*) FROM sessions WHERE execution IS NOT NULL AND started_at IS NOT NULL`},
+	}, `SELECT count(*) FROM sessions WHERE execution IS NOT NULL AND started_at IS NOT NULL`, nil},
 	{"observe an execution", func(ctx context.Context, s *scene) error {
 		_, err := s.store.Observe(ctx, seen(s.box.Route, space.ExecutionLost))
 		return err
-	}, `SELECT count(*) FROM execution_status WHERE state = 'lost'`},
+	}, `SELECT count(*) FROM execution_status WHERE state = 'lost'`, nil},
 	{"observe a template", func(ctx context.Context, s *scene) error {
 		_, err := s.store.Observe(ctx, record.Seen{Node: "n", Templates: []record.TemplateSeen{{ID: s.tpl.ID, Status: record.TemplateStatus{State: record.TemplateBuilding}}}})
 		return err
-	}, `SELECT count(*) FROM template_status WHERE state = 'building'`},
+	}, `SELECT count(*) FROM template_status WHERE state = 'building'`, nil},
 	{"see a node", func(ctx context.Context, s *scene) error {
 		_, err := s.store.Observe(ctx, record.Seen{Node: s.name, Facts: &record.Facts{Driver: "fake"}})
 		return err
-	}, `SELECT count(*) FROM nodes`},
+	}, `SELECT count(*) FROM nodes`, nil},
 	{"create project", func(ctx context.Context, s *scene) error {
 		_, err := s.store.CreateProject(ctx, record.NewProject{ID: space.NewID(space.PrefixProject), Org: s.org, Name: "second", By: s.project, Request: record.Request{Key: "k"}})
 		return err
-	}, `SELECT count(*) FROM projects WHERE name = 'second'`},
+	}, `SELECT count(*) FROM projects WHERE name = 'second'`, nil},
 	{"update project", func(ctx context.Context, s *scene) error {
 		n, name := int64(7), "renamed"
 		return s.store.UpdateProject(ctx, s.org, s.project, record.ProjectChange{Name: &name, Quota: &record.Quota{VCPUs: &n}})
-	}, `SELECT count(*) FROM projects WHERE name = 'renamed' AND quota_vcpus = 7`},
+	}, `SELECT count(*) FROM projects WHERE name = 'renamed' AND quota_vcpus = 7`, nil},
 	{"create user", func(ctx context.Context, s *scene) error {
 		_, err := s.store.CreateUser(ctx, record.NewUser{ID: space.NewID(space.PrefixUser), Org: s.org, Name: "second", Role: space.RoleAdmin, By: s.project, Request: record.Request{Key: "k"}})
 		return err
-	}, `SELECT count(*) FROM users WHERE name = 'second'`},
+	}, `SELECT count(*) FROM users WHERE name = 'second'`, nil},
 	{"set a user's role", func(ctx context.Context, s *scene) error {
 		return s.store.SetUserRole(ctx, s.org, s.user, space.RoleDeveloper)
-	}, `SELECT count(*) FROM users WHERE role = 'developer'`},
+	}, `SELECT count(*) FROM users WHERE role = 'developer'`, nil},
 	{"create key", func(ctx context.Context, s *scene) error {
 		k := s.newKey(space.RoleViewer)
 		k.ID = "second_" + s.project // the same key again: it's refused when it's there
@@ -285,14 +284,184 @@ var writes = []struct {
 			return err
 		}
 		return nil
-	}, `SELECT count(*) FROM api_keys WHERE id LIKE 'second_%'`},
+	}, `SELECT count(*) FROM api_keys WHERE id LIKE 'second_%'`, nil},
 	{"revoke key", func(ctx context.Context, s *scene) error {
 		return s.store.RevokeKey(ctx, record.KeyScope{Org: s.org}, s.key.ID)
-	}, `SELECT count(*) FROM events WHERE type = 'key.revoked'`},
+	}, `SELECT count(*) FROM events WHERE type = 'key.revoked'`, nil},
 	{"ensure project", func(ctx context.Context, s *scene) error {
 		_, err := s.store.EnsureProject(ctx, s.name+"2", "first")
 		return err
-	}, `SELECT count(*) FROM projects p JOIN orgs o ON o.id = p.org WHERE p.name = 'first'`},
+	}, `SELECT count(*) FROM projects p JOIN orgs o ON o.id = p.org WHERE p.name = 'first'`, nil},
+	{"pause sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Pause(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, wanted("paused", "pause_sandbox"), nil},
+	{"resume sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Resume(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, wanted("running", "resume_sandbox"), paused},
+	{"suspend sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Suspend(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, wanted("suspended", "suspend_sandbox"), nil},
+	{"suspend a paused sandbox for its memory", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Relieve(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, wanted("suspended", "suspend_sandbox"), paused},
+	{"suspend an idle sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.EndIdle(ctx, record.Idling{ID: s.box.Route.Sandbox, Project: s.project, Idle: record.Idle{After: time.Hour, Action: record.IdleSuspend}})
+		return err
+	}, wanted("suspended", "suspend_sandbox"), idle},
+	{"suspend at a deadline", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Expire(ctx, record.Expiring{ID: s.box.Route.Sandbox, Project: s.project, Lifetime: record.Lifetime{OnExpiry: record.ExpirySuspend}})
+		return err
+	}, wanted("suspended", "suspend_sandbox"), expired},
+	{"restore sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Restore(ctx, s.project, s.box.Route.Sandbox, false)
+		return err
+	}, loaded("restore_sandbox"), suspendedBefore},
+	{"wake sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Wake(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, loaded("restore_sandbox"), suspendedBefore},
+	{"roll sandbox back", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Rollback(ctx, s.project, s.box.Route.Sandbox, "", false)
+		return err
+	}, loaded("rollback_sandbox"), snapshotBefore},
+	{"fork sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Fork(ctx, s.project, s.box.Route.Sandbox, sandboxes.Fork{Count: 1}, record.Request{Key: "f"})
+		return err
+	}, `SELECT count(*) FROM operations o JOIN operations c ON c.part_of = o.id JOIN sandboxes b ON b.id = c.sandbox JOIN executions e ON e.id = b.execution
+		JOIN snapshots n ON n.id = o.snapshot AND n.id = e.snapshot AND n.id = b.parent_snapshot AND n.purpose = 'fork' WHERE o.kind = 'fork_sandbox'`, up},
+	{"take snapshot", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Take(ctx, s.project, s.box.Route.Sandbox, record.SnapshotDisk, "named", record.Request{Key: "t"})
+		return err
+	}, `SELECT count(*) FROM snapshots n JOIN operations o ON o.snapshot = n.id WHERE n.name = 'named' AND o.kind = 'snapshot_sandbox'`, nil},
+	{"take a snapshot of itself", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Roll(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, `SELECT count(*) FROM snapshots WHERE purpose = 'rolling'`, due},
+	{"observe a snapshot", func(ctx context.Context, s *scene) error {
+		return s.see(ctx, record.SnapshotStatus{State: record.SnapshotReady, Digest: "sha256:x", At: time.Now(), Bytes: 7})
+	}, `SELECT count(*) FROM snapshots n JOIN snapshot_status st ON st.snapshot = n.id JOIN operations o ON o.snapshot = n.id
+		WHERE st.state = 'ready' AND o.status = 'succeeded' AND (SELECT count(*) FROM events e WHERE e.data->>'snapshot' = n.id AND e.type = 'snapshot.ready') = 1`, taking},
+	{"observe a suspend that failed", func(ctx context.Context, s *scene) error {
+		return s.see(ctx, record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeInternal, "full")})
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE o.kind = 'suspend_sandbox' AND o.status = 'failed' AND s.desired = 'running'`, suspending},
+	{"observe a suspended sandbox", func(ctx context.Context, s *scene) error {
+		_, err := s.store.Observe(ctx, record.Seen{Node: s.name, Executions: []record.ExecutionSeen{{Route: s.box.Route, State: space.ExecutionSuspended, Since: time.Now(), HeldBy: s.shot}}})
+		return err
+	}, `SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id JOIN execution_status st ON st.execution = s.execution
+		WHERE o.kind = 'suspend_sandbox' AND o.status = 'succeeded' AND st.state = 'suspended' AND st.snapshot = s.suspend_into`, suspending},
+	{"delete snapshot", func(ctx context.Context, s *scene) error {
+		if _, err := s.store.DeleteSnapshot(ctx, s.project, s.shot); err == nil || space.CodeOf(err) == space.CodeUnavailable {
+			return err
+		}
+		return nil // it's gone already
+	}, `SELECT count(*) FROM snapshots WHERE deleted_at IS NOT NULL`, snapshotBefore},
+	{"collect snapshots", func(ctx context.Context, s *scene) error {
+		_, err := s.store.DeleteUnused(ctx, []string{s.shot})
+		return err
+	}, `SELECT count(*) FROM snapshots WHERE deleted_at IS NOT NULL`, snapshotBefore},
+	{"delete a sandbox with its snapshots", func(ctx context.Context, s *scene) error {
+		_, err := s.verbs.Delete(ctx, s.project, s.box.Route.Sandbox)
+		return err
+	}, `SELECT count(*) FROM snapshots n JOIN sandboxes s ON s.id = n.sandbox WHERE n.deleted_at IS NOT NULL AND s.desired = 'deleted'`, snapshotBefore},
+	{"record activity", func(ctx context.Context, s *scene) error {
+		return s.store.Touch(ctx, map[string]time.Time{s.box.Route.Sandbox: time.Now()})
+	}, `SELECT count(*) FROM sandboxes WHERE active_at > now() - interval '1 hour'`, idle},
+	{"update what a sandbox does by itself", func(ctx context.Context, s *scene) error {
+		return s.store.UpdateSandbox(ctx, s.project, s.box.Route.Sandbox, record.Update{Change: func(l record.Lifecycle) record.Lifecycle { l.AutoWake = true; return l }})
+	}, `SELECT count(*) FROM sandboxes WHERE auto_wake`, nil},
+	{"update what a template's sandboxes do by themselves", func(ctx context.Context, s *scene) error {
+		n := s.newTemplate("mini")
+		n.Lifecycle = &record.Lifecycle{AutoWake: true}
+		_, err := s.store.BuildTemplate(ctx, n)
+		return err
+	}, `SELECT count(*) FROM templates WHERE lifecycle IS NOT NULL`, nil},
+}
+
+// wanted counts sandboxes of which something is wanted by an operation.
+func wanted(desired, kind string) string {
+	return fmt.Sprintf("SELECT count(*) FROM sandboxes s JOIN operations o ON o.sandbox = s.id WHERE s.desired = '%s' AND o.kind = '%s'", desired, kind)
+}
+
+// loaded counts sandboxes that an operation has go on from a snapshot.
+func loaded(kind string) string {
+	return fmt.Sprintf("SELECT count(*) FROM sandboxes s JOIN executions e ON e.id = s.execution JOIN operations o ON o.sandbox = s.id AND o.snapshot = e.snapshot WHERE e.epoch = 2 AND e.replaces IS NOT NULL AND o.kind = '%s'", kind)
+}
+
+// What must be so before some of the writes.
+func up(t *testing.T, s *scene) { s.connect(t) }
+
+func lost(t *testing.T, s *scene) {
+	s.connect(t)
+	s.observe(t, s.box.Route, space.ExecutionLost)
+}
+
+func paused(t *testing.T, s *scene) {
+	must(t)(s.verbs.Pause(t.Context(), s.project, s.box.Route.Sandbox))
+	s.observe(t, s.box.Route, space.ExecutionPaused)
+}
+
+func suspending(t *testing.T, s *scene) {
+	must(t)(s.verbs.Suspend(t.Context(), s.project, s.box.Route.Sandbox))
+	s.remember(t)
+}
+
+func suspendedBefore(t *testing.T, s *scene) {
+	s.connect(t)
+	suspending(t, s)
+	s.taken(t, s.box.Route.Sandbox, 1)
+	s.suspended(t, s.box.Route)
+}
+
+func taking(t *testing.T, s *scene) {
+	s.connect(t)
+	must(t)(s.verbs.Take(t.Context(), s.project, s.box.Route.Sandbox, record.SnapshotFull, "", record.Request{}))
+	s.remember(t)
+}
+
+func snapshotBefore(t *testing.T, s *scene) {
+	taking(t, s)
+	s.taken(t, s.box.Route.Sandbox, 1)
+}
+
+func idle(t *testing.T, s *scene) {
+	s.exec(t, "UPDATE sandboxes SET active_at = now() - interval '2 hours', idle_after_seconds = 3600, idle_action = 'suspend' WHERE id = $1", s.box.Route.Sandbox)
+}
+
+func expired(t *testing.T, s *scene) {
+	s.exec(t, "UPDATE sandboxes SET expires_at = now() - interval '1 second', on_expiry = 'suspend' WHERE id = $1", s.box.Route.Sandbox)
+}
+
+func due(t *testing.T, s *scene) {
+	s.connect(t)
+	s.roll(t, &record.Rolling{FullEvery: time.Minute})
+	s.exec(t, "UPDATE sandboxes SET created_at = created_at - interval '1 hour' WHERE id = $1", s.box.Route.Sandbox)
+}
+
+func (s *scene) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remember remembers the sandbox's newest snapshot.
+func (s *scene) remember(t *testing.T) {
+	t.Helper()
+	rows, err := s.store.Snapshots(t.Context(), s.project, s.box.Route.Sandbox, record.Position{}, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	s.shot = rows[0].ID
+}
+
+// see has the node say something of that snapshot.
+func (s *scene) see(ctx context.Context, status record.SnapshotStatus) error {
+	_, err := s.store.Observe(ctx, record.Seen{Node: s.name, Snapshots: []record.SnapshotSeen{{ID: s.shot, Status: status}}})
+	return err
 }
 
 // TestFailureTable cuts each write path's connection at the commit, before and after it took effect.
@@ -301,7 +470,9 @@ func TestFailureTable(t *testing.T) {
 	for _, w := range writes {
 		t.Run(w.name+", without effect", func(t *testing.T) {
 			s := newScene(t, pool)
-			s.lose(t, w.name == "start sandbox")
+			if w.before != nil {
+				w.before(t, s)
+			}
 			before := s.count(t, w.effect)
 			fault.BeforeCommit()
 			wantCut(t, fault, w.do(t.Context(), s))
@@ -313,7 +484,9 @@ func TestFailureTable(t *testing.T) {
 		})
 		t.Run(w.name+", with effect", func(t *testing.T) {
 			s := newScene(t, pool)
-			s.lose(t, w.name == "start sandbox")
+			if w.before != nil {
+				w.before(t, s)
+			}
 			before := s.count(t, w.effect)
 			fault.AfterCommit()
 			wantCut(t, fault, w.do(t.Context(), s))

@@ -316,3 +316,44 @@ func TestWake(t *testing.T) {
 		t.Errorf("wake of a running one: %+v", o)
 	}
 }
+
+// TestTheSameAskIsTheSameOperation asks twice while a machine is being loaded: who asks for the same gets the operation that is under way, others a conflict that
+// names it.
+func TestTheSameAskIsTheSameOperation(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	path := "/v1/sandboxes/" + box.Id
+	snapshot := operation(t, r.do(t, "POST", path+"/snapshots?wait=30s", `{"name":"good"}`), 201, "succeeded").Snapshot.Id
+	other := operation(t, r.do(t, "POST", path+"/snapshots?wait=30s", `{"kind":"disk"}`), 201, "succeeded").Snapshot.Id
+	begin := func(ask string) gen.Operation {
+		t.Helper()
+		r.node.holdUp(true)
+		return decode[gen.Operation](t, r.do(t, "POST", path+ask, nil).want(t, 202))
+	}
+	refused := func(id, ask string) {
+		t.Helper()
+		a := r.do(t, "POST", path+ask, nil)
+		a.code(t, space.CodeConflict)
+		if p := decode[gen.Problem](t, a); p.Detail == nil || !strings.Contains(*p.Detail, id) {
+			t.Errorf("%s isn't told of %s: %+v", ask, id, p)
+		}
+	}
+	o := begin("/rollback?snapshot=" + snapshot)
+	for _, same := range []string{"/rollback?snapshot=good", "/rollback?snapshot=" + snapshot, "/wake"} {
+		if again := decode[gen.Operation](t, r.do(t, "POST", path+same, nil).want(t, 202)); again.Id != o.Id {
+			t.Errorf("%s is %s, not %s", same, again.Id, o.Id)
+		}
+	}
+	for _, ask := range []string{"/rollback?snapshot=" + other, "/rollback?snapshot=good&cold=true", "/pause", "/suspend", "/stop", "/fork", "/snapshots"} {
+		refused(o.Id, ask)
+	}
+	r.node.holdUp(false)
+	r.state(t, box.Id, gen.SandboxStateRunning)
+	r.verb(t, box.Id, "suspend")
+	o = begin("/restore?cold=true")
+	if again := decode[gen.Operation](t, r.do(t, "POST", path+"/restore?cold=true", nil).want(t, 202)); again.Id != o.Id {
+		t.Errorf("a second restore is %s, not %s", again.Id, o.Id)
+	}
+	refused(o.Id, "/restore")
+	r.node.holdUp(false)
+}

@@ -63,6 +63,8 @@ func suspend(now record.Situation, operation, snapshot string) (record.Change, e
 func restore(now record.Situation, operation, execution string, cold bool, at time.Time) (record.Change, error) {
 	box, state := now.Sandbox, State(now.Sandbox)
 	switch same, err := underWay(now, record.RestoreSandbox); {
+	case same.Same != "" && box.Execution.Cold != cold: // it isn't the same that is asked for
+		return record.Change{}, inTheWay(now.Running)
 	case same.Same != "" || err != nil:
 		return same, err
 	case state == space.StateRunning:
@@ -96,7 +98,7 @@ func take(now record.Situation, operation string, n record.NewSnapshot) (record.
 		e.Field = "kind"
 		return record.Change{}, e
 	}
-	if _, err := now.Room(quota.OfSnapshot()); err != nil {
+	if err := roomForSnapshot(now); err != nil {
 		return record.Change{}, err
 	}
 	n.Route, n.Purpose = now.Sandbox.Execution.Route, record.PurposeAsked
@@ -136,6 +138,15 @@ func fork(now record.Situation, operation, snapshot string, children []record.Ne
 	return c, nil
 }
 
+// roomForSnapshot refuses a snapshot beyond the project's quota, or on a node whose volume is almost full.
+func roomForSnapshot(now record.Situation) error {
+	room, err := now.Room(quota.OfSnapshot())
+	if err != nil {
+		return err
+	}
+	return placement.CheckDisk(room)
+}
+
 // roomFor refuses as many machines of the sandbox's size for which there's no room.
 func roomFor(now record.Situation, count int) error {
 	shape := now.Sandbox.Shape
@@ -146,7 +157,7 @@ func roomFor(now record.Situation, count int) error {
 	room, err := now.Room(more)
 	for range count {
 		if err == nil {
-			err = placement.Check(room, shape)
+			err = placement.CheckNew(room, shape)
 		}
 		room = room.With(shape)
 	}
@@ -156,6 +167,9 @@ func roomFor(now record.Situation, count int) error {
 // rollback decides about a return to a snapshot of the sandbox, to its recovery point if ref is empty. What it is now ends when that runs, and goes on if it can't.
 func rollback(now record.Situation, operation, execution, ref string, cold bool, at time.Time) (record.Change, error) {
 	box, state := now.Sandbox, State(now.Sandbox)
+	if isRolledBack(now, ref, cold) {
+		return record.Change{Same: now.Running.ID}, nil
+	}
 	if err := free(now); err != nil {
 		return record.Change{}, err
 	}
@@ -180,6 +194,15 @@ func rollback(now record.Situation, operation, execution, ref string, cold bool,
 		Kind: record.RollbackSandbox, Operation: operation, Desired: record.DesiredRunning, DropLifetime: hasPassed(box.Lifetime, at),
 		Execution: record.Execution{Route: next(now, execution), Snapshot: n.ID, Cold: cold, Replaces: disk(box.Execution)},
 	}, nil
+}
+
+// isRolledBack reports whether a rollback to the same snapshot is under way.
+func isRolledBack(now record.Situation, ref string, cold bool) bool {
+	if now.Running == nil || now.Running.Kind != record.RollbackSandbox || now.Sandbox.Execution.Cold != cold {
+		return false
+	}
+	n, err := target(now, ref)
+	return err == nil && n.ID == now.Sandbox.Execution.Snapshot
 }
 
 // target is the snapshot to which a sandbox is to be rolled back.
@@ -267,7 +290,7 @@ func roll(now record.Situation, snapshot string, at time.Time) (record.Change, e
 	if state := State(now.Sandbox); state != space.StateRunning {
 		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s", state)
 	}
-	if _, err := now.Room(quota.OfSnapshot()); err != nil {
+	if err := roomForSnapshot(now); err != nil {
 		return record.Change{}, err
 	}
 	return record.Change{Snapshot: &record.NewSnapshot{ID: snapshot, Route: now.Sandbox.Execution.Route, Kind: kind, Purpose: record.PurposeRolling}}, nil
