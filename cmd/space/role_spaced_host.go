@@ -60,7 +60,7 @@ func hostRole() *cobra.Command {
 
 // hostConfig mounts the volume and prepares what guests boot.
 func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (host.Config, error) {
-	out := host.Config{Instance: i, Helper: rootfs.Self(), DataDir: i.RoleDir(instance.Host), Insecure: c.InsecureRegistries, Allowed: c.AllowedRegistries, Version: version}
+	out := host.Config{Instance: i, Helper: rootfs.Self(), DataDir: i.RoleDir(instance.Host), Insecure: c.InsecureRegistries, Allowed: c.AllowedRegistries, Version: version, MemoryOvercommit: c.MemoryOvercommit}
 	var err error
 	if out.Pool, err = poolConfig(c); err != nil {
 		return out, err

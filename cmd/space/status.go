@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 	"github.com/space-platform/space/internal/cli"
 	"github.com/space-platform/space/internal/instance"
@@ -23,7 +24,7 @@ const statusTimeout = 3 * time.Second
 // platformStatus is what status shows.
 type platformStatus struct {
 	Instance  string       `json:"instance"`
-	Healthy   bool         `json:"healthy"` // every role runs, the API answers and the node is connected
+	Healthy   bool         `json:"healthy"` // every role runs, the API answers, and the node is connected and takes new work
 	URL       string       `json:"url"`
 	API       string       `json:"api"` // healthy, or why not
 	Node      *client.Node `json:"node,omitempty"`
@@ -93,10 +94,15 @@ func status(ctx context.Context, i instance.Instance) (platformStatus, error) {
 	s.Waiting = waiting(ctx, i)
 	if err := s.ask(ctx, i); err != nil {
 		s.Healthy, s.API = false, err.Error()
-	} else if !s.Node.Connected {
+	} else if !s.Node.Connected || refuses(s.Node) {
 		s.Healthy = false
 	}
 	return s, nil
+}
+
+// refuses tells whether a node begins nothing new, because its volume is full.
+func refuses(n *client.Node) bool {
+	return n.DiskPressure != nil && *n.DiskPressure == gen.NodeDiskPressureRefusing
 }
 
 // kept tells whether somebody starts the roles again when they end.
@@ -162,6 +168,16 @@ func (s *platformStatus) ask(ctx context.Context, i instance.Instance) error {
 	return nil
 }
 
+// showRoom shows what a node has left, and what to do if that is little.
+func showRoom(to io.Writer, n *client.Node) {
+	if n.DiskMb != nil && n.MemoryAvailableMb != nil {
+		fmt.Fprintf(to, "room       %d MiB of memory available, %d MiB of %d free on the volume\n", *n.MemoryAvailableMb, *n.DiskFreeMb, *n.DiskMb)
+	}
+	if n.Advice != nil {
+		fmt.Fprintf(to, "warning    %s\n", *n.Advice)
+	}
+}
+
 func (s platformStatus) show(to io.Writer) error {
 	rows := make([][]string, len(s.Roles))
 	for k, r := range s.Roles {
@@ -177,6 +193,7 @@ func (s platformStatus) show(to io.Writer) error {
 	fmt.Fprintf(to, "\napi        %s (%s)\n", s.API, s.URL)
 	if s.Node != nil {
 		fmt.Fprintf(to, "node       %s, connected: %t, %s with %s, separates tenants: %t\n", s.Node.Name, s.Node.Connected, s.Node.Driver, s.Node.Acceleration, s.Node.TenantBoundary)
+		showRoom(to, s.Node)
 		fmt.Fprintf(to, "sandboxes  %d\n", *s.Sandboxes)
 	}
 	fmt.Fprintf(to, "machines   %d, of which %d wait in the pool\n", s.Machines, s.Waiting)

@@ -44,6 +44,8 @@ type Config struct {
 	Insecure []string // registries that needn't speak TLS, as HOST or HOST:PORT
 	Allowed  []string // registries that needn't be on the public internet, as HOST, HOST:PORT or network
 	Version  string   // of this build
+
+	MemoryOvercommit int // how many times the memory is promised; 0 is 1
 }
 
 // The directories on the volume, and those in the data directory.
@@ -222,7 +224,7 @@ func factsOf(c Config) *controlv1.NodeFacts {
 	}
 	return &controlv1.NodeFacts{
 		Driver: c.Driver.Name(), Acceleration: c.Driver.Capabilities().Acceleration, Cpus: uint32(runtime.NumCPU()),
-		MemoryBytes: uint64(memory.Total), Version: c.Version,
+		MemoryBytes: uint64(memory.Total), Version: c.Version, SandboxMemoryBytes: promise(memory.Total, c.MemoryOvercommit),
 	}
 }
 

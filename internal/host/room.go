@@ -13,6 +13,14 @@ const (
 	memoryShare  = 32        // of all memory this part, if that's more
 )
 
+// hostShare is the part of all memory that isn't promised to sandboxes: the kernel's, the daemons', the warm pool's, and what machines take beside their guests' memory.
+const hostShare = 8
+
+// promise is how much memory sandboxes may be promised together. As long as that is no more than there is, none of them can touch a page that the host doesn't have.
+func promise(total int64, overcommit int) uint64 {
+	return uint64(total-total/hostShare) * uint64(max(overcommit, 1))
+}
+
 // room says why the node has no room for another machine.
 func room(v disk.Volume) error {
 	u, err := v.Usage()

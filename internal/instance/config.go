@@ -37,6 +37,9 @@ type Config struct {
 	PoolSize string `toml:"pool_size"`
 	// PoolMemoryMiB is how much memory they may take together with "auto". 0: a tenth of the node's.
 	PoolMemoryMiB int `toml:"pool_memory_mib"`
+	// MemoryOvercommit is how many times the memory that the node has for sandboxes is promised, 1 to MaxMemoryOvercommit. 0: once, and no sandbox touches a page that the
+	// host doesn't have. With more, sandboxes that use all that they were promised may bring the host to swap, or to end one of them.
+	MemoryOvercommit int `toml:"memory_overcommit"`
 	// InsecureRegistries are registries of OCI images that needn't speak TLS, as HOST or HOST:PORT, wherever they are.
 	InsecureRegistries []string `toml:"insecure_registries"`
 	// AllowedRegistries are registries of OCI images at addresses that aren't on the public internet, loopback and the node's own included: as
@@ -68,6 +71,17 @@ const (
 func (c Config) checkMemory() error {
 	if c.RestoredMemory != MemoryMapped && c.RestoredMemory != MemoryPaged {
 		return fmt.Errorf("configuration: restored_memory is %q, want %q or %q", c.RestoredMemory, MemoryMapped, MemoryPaged)
+	}
+	return nil
+}
+
+// MaxMemoryOvercommit is the largest MemoryOvercommit.
+const MaxMemoryOvercommit = 16
+
+// checkOvercommit refuses a factor that is none.
+func (c Config) checkOvercommit() error {
+	if n := c.MemoryOvercommit; n < 0 || n > MaxMemoryOvercommit {
+		return fmt.Errorf("configuration: memory_overcommit is %d, want 1 to %d", n, MaxMemoryOvercommit)
 	}
 	return nil
 }
@@ -133,7 +147,7 @@ func LoadConfig(i Instance) (Config, error) {
 	}
 	c.DatabaseURL = secret.URL
 	c = c.withDefaults(i)
-	return c, errors.Join(c.checkPool(), c.checkNetwork(), c.checkMemory())
+	return c, errors.Join(c.checkPool(), c.checkNetwork(), c.checkMemory(), c.checkOvercommit())
 }
 
 func decode(path string, into any) error {

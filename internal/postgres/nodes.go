@@ -24,6 +24,8 @@ func (s *Store) Node(ctx context.Context, name string) (record.Node, error) {
 		}
 		out = record.Node{Name: r.Name, SynchronizedAt: r.SynchronizedAt, Connected: r.Connected, Facts: record.Facts{
 			Driver: r.Driver, Acceleration: r.Acceleration, CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), Version: r.Version,
+			SandboxMemoryBytes: uint64(r.SandboxMemoryBytes), MemoryAvailableBytes: uint64(r.MemoryAvailableBytes),
+			DiskBytes: uint64(r.DiskBytes), DiskFreeBytes: uint64(r.DiskFreeBytes), DiskPressure: record.DiskPressure(r.DiskPressure),
 		}}
 		return nil
 	})

@@ -59,6 +59,8 @@ func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, 
 func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) error {
 	return q.SeeNode(later(ctx), db.SeeNodeParams{
 		Name: name, Driver: f.Driver, Acceleration: f.Acceleration, Cpus: int32(f.CPUs), MemoryBytes: int64(f.MemoryBytes), Version: f.Version,
+		SandboxMemoryBytes: int64(f.SandboxMemoryBytes), MemoryAvailableBytes: int64(f.MemoryAvailableBytes), DiskBytes: int64(f.DiskBytes), DiskFreeBytes: int64(f.DiskFreeBytes),
+		DiskPressure: string(f.DiskPressure),
 	})
 }
 

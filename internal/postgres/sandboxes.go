@@ -30,8 +30,11 @@ func room(ctx context.Context, q *db.Queries, node string) (record.Room, error) 
 	}
 	r := rows[0]
 	return record.Room{
-		Facts: record.Facts{CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes)},
-		Load:  record.Load{VCPUs: uint64(r.LoadVcpus), MemoryBytes: uint64(r.LoadMemoryBytes)},
+		Facts: record.Facts{
+			CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), SandboxMemoryBytes: uint64(r.SandboxMemoryBytes), DiskBytes: uint64(r.DiskBytes),
+			DiskFreeBytes: uint64(r.DiskFreeBytes), DiskPressure: record.DiskPressure(r.DiskPressure),
+		},
+		Load: record.Load{VCPUs: uint64(r.LoadVcpus), MemoryBytes: uint64(r.LoadMemoryBytes)},
 	}, nil
 }
 

@@ -236,6 +236,24 @@ func (e LiveSessionState) Valid() bool {
 	}
 }
 
+// Defines values for NodeDiskPressure.
+const (
+	NodeDiskPressureRefusing NodeDiskPressure = "refusing"
+	NodeDiskPressureWarning  NodeDiskPressure = "warning"
+)
+
+// Valid indicates whether the value is a known member of the NodeDiskPressure enum.
+func (e NodeDiskPressure) Valid() bool {
+	switch e {
+	case NodeDiskPressureRefusing:
+		return true
+	case NodeDiskPressureWarning:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OperationKind.
 const (
 	OperationKindBuildTemplate   OperationKind = "build_template"
@@ -753,6 +771,9 @@ type Health struct {
 
 	// Version Of the platform.
 	Version string `json:"version"`
+
+	// Warnings What needs somebody soon, and what to do about it; absent if nothing does.
+	Warnings *[]string `json:"warnings,omitempty"`
 }
 
 // HealthStatus There is one word; trouble is a problem.
@@ -1004,17 +1025,35 @@ type Node struct {
 	// Acceleration kvm, tcg or none.
 	Acceleration string `json:"acceleration"`
 
+	// Advice What is the matter and what to do about it; absent if nothing is.
+	Advice *string `json:"advice,omitempty"`
+
 	// Connected Whether the node has synchronized within the last minute.
 	Connected bool `json:"connected"`
 
+	// DiskFreeMb MiB, of them.
+	DiskFreeMb *int `json:"disk_free_mb,omitempty"`
+
+	// DiskMb MiB, of the volume with disks and snapshots.
+	DiskMb *int `json:"disk_mb,omitempty"`
+
+	// DiskPressure Absent below 90 % of the volume. `refusing`, from 95 % on: no sandboxes, templates and snapshots are made; what runs, deletes and suspends go on.
+	DiskPressure *NodeDiskPressure `json:"disk_pressure,omitempty"`
+
 	// Driver qemu, firecracker or fake.
 	Driver string `json:"driver"`
+
+	// MemoryAvailableMb MiB, that are available now. This and what follows is at most half a minute old; absent while the node hasn't said it.
+	MemoryAvailableMb *int `json:"memory_available_mb,omitempty"`
 
 	// MemoryMb MiB, that the machine has.
 	MemoryMb *int `json:"memory_mb,omitempty"`
 
 	// Name As executions name it.
 	Name string `json:"name"`
+
+	// SandboxMemoryMb MiB, that running and paused sandboxes may be promised together.
+	SandboxMemoryMb *int `json:"sandbox_memory_mb,omitempty"`
 
 	// TenantBoundary Whether the driver may separate tenants. Software emulation may not.
 	TenantBoundary bool `json:"tenant_boundary"`
@@ -1025,6 +1064,9 @@ type Node struct {
 	// Version Of the platform there.
 	Version *string `json:"version,omitempty"`
 }
+
+// NodeDiskPressure Absent below 90 % of the volume. `refusing`, from 95 % on: no sandboxes, templates and snapshots are made; what runs, deletes and suspends go on.
+type NodeDiskPressure string
 
 // Operation defines model for Operation.
 type Operation struct {

@@ -73,7 +73,7 @@ func (h handlers) GetHealth(ctx context.Context, _ gen.GetHealthRequestObject) (
 	return gen.GetHealth200JSONResponse{Status: gen.HealthStatusOk, Version: h.Version}, nil
 }
 
-// GetReadiness tells whether sandboxes can be created now: the database answers and a node is connected.
+// GetReadiness tells whether sandboxes can be created now: the database answers and a node is connected whose volume isn't full.
 func (h handlers) GetReadiness(ctx context.Context, _ gen.GetReadinessRequestObject) (gen.GetReadinessResponseObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -84,7 +84,15 @@ func (h handlers) GetReadiness(ctx context.Context, _ gen.GetReadinessRequestObj
 	case err != nil:
 		return nil, &space.Error{Code: space.CodeUnavailable, Message: "the database can't be reached", Err: err}
 	}
-	return gen.GetReadiness200JSONResponse{Status: gen.HealthStatusOk, Version: h.Version}, nil
+	advice := n.Facts.Advice()
+	if n.Facts.DiskPressure == record.DiskRefusing {
+		return nil, space.Errorf(space.CodeCapacity, "%s", advice)
+	}
+	out := gen.GetReadiness200JSONResponse{Status: gen.HealthStatusOk, Version: h.Version}
+	if advice != "" {
+		out.Warnings = &[]string{advice}
+	}
+	return out, nil
 }
 
 // GetNode tells what the machine is. One that has never called is shown without facts.
@@ -96,9 +104,27 @@ func (h handlers) GetNode(ctx context.Context, _ gen.GetNodeRequestObject) (gen.
 	if err != nil {
 		return nil, err
 	}
-	cpus, memory := int(n.Facts.CPUs), int(n.Facts.MemoryBytes/record.MiB)
-	return gen.GetNode200JSONResponse{
-		Name: n.Name, Driver: n.Facts.Driver, Acceleration: n.Facts.Acceleration, TenantBoundary: n.Facts.TenantBoundary(),
-		Connected: n.Connected, Vcpus: &cpus, MemoryMb: &memory, Version: notEmpty(n.Facts.Version),
-	}, nil
+	return gen.GetNode200JSONResponse(renderNode(n)), nil
+}
+
+func renderNode(n record.Node) gen.Node {
+	f := n.Facts
+	cpus, memory, promised := int(f.CPUs), int(f.MemoryBytes/record.MiB), int(f.SandboxMemory()/record.MiB)
+	out := gen.Node{
+		Name: n.Name, Driver: f.Driver, Acceleration: f.Acceleration, TenantBoundary: f.TenantBoundary(), Connected: n.Connected, Vcpus: &cpus, MemoryMb: &memory,
+		SandboxMemoryMb: &promised, Advice: notEmpty(f.Advice()), Version: notEmpty(f.Version),
+	}
+	if f.MemoryAvailableBytes > 0 {
+		available := int(f.MemoryAvailableBytes / record.MiB)
+		out.MemoryAvailableMb = &available
+	}
+	if f.DiskBytes > 0 {
+		disk, free := int(f.DiskBytes/record.MiB), int(f.DiskFreeBytes/record.MiB)
+		out.DiskMb, out.DiskFreeMb = &disk, &free
+	}
+	if f.DiskPressure != record.DiskFine {
+		p := gen.NodeDiskPressure(f.DiskPressure)
+		out.DiskPressure = &p
+	}
+	return out
 }

@@ -33,6 +33,7 @@ type obedientNode struct {
 	snapshots  map[string]record.SnapshotStatus
 	take       func(nodesync.Order) record.SnapshotStatus // how a snapshot comes out
 	pause      func(nodesync.Order) *space.Error          // why a pause or resume is refused; nil: it isn't
+	facts      record.Facts
 	sessions   map[string][]string                        // that are open, by snapshot: they go on in what is loaded from it
 }
 
@@ -44,6 +45,7 @@ func newObedientNode(n *nodesync.Node) *obedientNode {
 		take: func(o nodesync.Order) record.SnapshotStatus {
 			return record.SnapshotStatus{State: record.SnapshotReady, Digest: digestOf(o.Snapshot), At: time.Now(), Bytes: 5 << 20, Driver: "fake", Version: "1"}
 		},
+		facts: record.Facts{Driver: "fake", Acceleration: "none", CPUs: 2, MemoryBytes: 1 << 30, SandboxMemoryBytes: 4 << 30, Version: "test"},
 		pause: func(nodesync.Order) *space.Error { return nil },
 		start: func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil },
 		stop:  func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionStopped, nil },
@@ -69,9 +71,7 @@ func (n *obedientNode) report(cancel context.CancelFunc) nodesync.Report {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cancel = cancel
-	out := nodesync.Report{Complete: true, Executions: slices.Collect(maps.Values(n.executions)), Facts: record.Facts{
-		Driver: "fake", Acceleration: "none", CPUs: 2, MemoryBytes: 1 << 30, Version: "test",
-	}}
+	out := nodesync.Report{Complete: true, Executions: slices.Collect(maps.Values(n.executions)), Facts: n.facts}
 	for id, status := range n.snapshots {
 		out.Snapshots = append(out.Snapshots, record.SnapshotSeen{ID: id, Status: status})
 	}

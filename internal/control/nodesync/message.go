@@ -26,9 +26,21 @@ const (
 	maxSessionEnds = 200
 	// maxUploadBytes bounds what a node may say of an upload, far beyond what one may have: sums of them must fit.
 	maxUploadBytes = 1 << 40
+	// maxNodeBytes bounds what a node may say that it has of memory or disk, far beyond any machine: sums of them must fit.
+	maxNodeBytes = 1 << 52
 	// maxText bounds each text that a node reports.
 	maxText = 4096
 )
+
+// readPressure reads how full a node's volume is. A level that isn't known yet is taken for the worst.
+func readPressure(s string) record.DiskPressure {
+	switch p := record.DiskPressure(s); p {
+	case record.DiskFine, record.DiskWarning, record.DiskRefusing:
+		return p
+	default:
+		return record.DiskRefusing
+	}
+}
 
 // readReport reads a node's report off the wire. A malformed one is refused as a whole.
 func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
@@ -37,9 +49,11 @@ func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
 	}
 	out := Report{Complete: m.Complete, Facts: record.Facts{
 		Driver: clean(m.GetFacts().GetDriver()), Acceleration: clean(m.GetFacts().GetAcceleration()), CPUs: m.GetFacts().GetCpus(),
-		MemoryBytes: m.GetFacts().GetMemoryBytes(), Version: clean(m.GetFacts().GetVersion()),
+		MemoryBytes: min(m.GetFacts().GetMemoryBytes(), maxNodeBytes), Version: clean(m.GetFacts().GetVersion()),
+		SandboxMemoryBytes: min(m.GetFacts().GetSandboxMemoryBytes(), maxNodeBytes), MemoryAvailableBytes: min(m.GetFacts().GetMemoryAvailableBytes(), maxNodeBytes),
+		DiskBytes: min(m.GetFacts().GetDiskBytes(), maxNodeBytes), DiskFreeBytes: min(m.GetFacts().GetDiskFreeBytes(), maxNodeBytes),
+		DiskPressure: readPressure(m.GetFacts().GetDiskPressure()),
 	}}
-	out.Available = m.GetFacts().GetMemoryAvailableBytes()
 	for _, e := range m.Executions {
 		r, err := readExecution(e)
 		if err != nil {

@@ -155,6 +155,7 @@ func (n *Node) observe(ctx context.Context, report Report) (Plan, error) {
 		return Plan{}, err
 	}
 	if seen.Facts != nil {
+		n.tellFacts(report.Facts)
 		n.facts, n.seenAt = report.Facts, now
 	}
 	n.announce(plan, ended)

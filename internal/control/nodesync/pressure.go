@@ -23,7 +23,7 @@ type pressure struct {
 func (p *pressure) take(r Report, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.at, p.memory, p.available = now, r.Facts.MemoryBytes, r.Available
+	p.at, p.memory, p.available = now, r.Facts.MemoryBytes, r.Facts.MemoryAvailableBytes
 }
 
 func (p *pressure) pressed(now time.Time) bool {

@@ -22,7 +22,7 @@ func TestPressure(t *testing.T) {
 		{name: "said long ago", memory: 1000, available: 1, ago: pressureKept},
 	} {
 		var p pressure
-		p.take(Report{Facts: record.Facts{MemoryBytes: x.memory}, Available: x.available}, now.Add(-x.ago))
+		p.take(Report{Facts: record.Facts{MemoryBytes: x.memory, MemoryAvailableBytes: x.available}}, now.Add(-x.ago))
 		if got := p.pressed(now); got != x.want {
 			t.Errorf("%s: %v", x.name, got)
 		}

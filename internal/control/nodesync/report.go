@@ -17,7 +17,6 @@ type Report struct {
 	Snapshots  []record.SnapshotSeen
 	Sessions   []record.SessionEnd // that the node doesn't know to be recorded
 	Facts      record.Facts
-	Available  uint64 // bytes of memory that machines could have at the moment; 0: not said
 
 	told []string // the sessions whose ends it brings, to be acknowledged
 }

@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -13,6 +14,7 @@ import (
 
 func TestCheck(t *testing.T) {
 	node := record.Facts{CPUs: 2, MemoryBytes: 1 << 30}
+	twice := record.Facts{CPUs: 2, MemoryBytes: 1 << 30, SandboxMemoryBytes: 2 << 30}
 	small := record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 1}
 	for _, x := range []struct {
 		name  string
@@ -22,19 +24,37 @@ func TestCheck(t *testing.T) {
 		field string
 	}{
 		{name: "fits", room: record.Room{Facts: node}, shape: small},
-		{name: "all of it", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 2, MemoryBytes: 1 << 30}},
+		{name: "all that it has for sandboxes", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 2, MemoryBytes: 1<<30 - 1<<27}},
+		{name: "what the host needs itself", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 2, MemoryBytes: 1<<30 - 1<<27 + 1}, code: space.CodeShapeUnavailable, field: "memory_mb"},
 		{name: "more vCPUs than CPUs", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 3, MemoryBytes: 1}, code: space.CodeShapeUnavailable, field: "vcpus"},
 		{name: "more memory", room: record.Room{Facts: node}, shape: record.Shape{VCPUs: 1, MemoryBytes: 1<<30 + 1}, code: space.CodeShapeUnavailable, field: "memory_mb"},
 		{name: "the last vCPU", room: record.Room{Facts: node, Load: record.Load{VCPUs: 127}}, shape: small},
 		{name: "one too many", room: record.Room{Facts: node, Load: record.Load{VCPUs: 128}}, shape: small, code: space.CodeCapacity},
-		{name: "the last memory", room: record.Room{Facts: node, Load: record.Load{MemoryBytes: 4<<30 - 128<<20}}, shape: small},
-		{name: "too much memory", room: record.Room{Facts: node, Load: record.Load{MemoryBytes: 4<<30 - 128<<20 + 1}}, shape: small, code: space.CodeCapacity},
+		{name: "the last memory", room: record.Room{Facts: node, Load: record.Load{MemoryBytes: 1<<30 - 2*128<<20}}, shape: small},
+		{name: "too much memory", room: record.Room{Facts: node, Load: record.Load{MemoryBytes: 1<<30 - 2*128<<20 + 1}}, shape: small, code: space.CodeCapacity},
+		{name: "a node that promises it twice", room: record.Room{Facts: twice, Load: record.Load{MemoryBytes: 2<<30 - 128<<20}}, shape: small},
+		{name: "more than twice", room: record.Room{Facts: twice, Load: record.Load{MemoryBytes: 2<<30 - 128<<20 + 1}}, shape: small, code: space.CodeCapacity},
+		{name: "more than there is of what is promised twice", room: record.Room{Facts: twice}, shape: record.Shape{VCPUs: 1, MemoryBytes: 1<<30 + 1}, code: space.CodeShapeUnavailable, field: "memory_mb"},
 		{name: "unknown node", shape: small, code: space.CodeUnavailable},
 	} {
 		err := placement.Check(x.room, x.shape)
 		var e *space.Error
 		if errors.As(err, &e); space.CodeOf(err) != x.code || x.field != "" && e.Field != x.field {
 			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+}
+
+// TestNothingNewOnAFullVolume refuses what would begin, with what to do; what is there already starts, and a warning refuses nothing.
+func TestNothingNewOnAFullVolume(t *testing.T) {
+	shape := record.Shape{VCPUs: 1, MemoryBytes: 1}
+	for pressure, code := range map[record.DiskPressure]space.Code{record.DiskFine: "", record.DiskWarning: "", record.DiskRefusing: space.CodeCapacity} {
+		room := record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1 << 30, DiskBytes: 1000 << 20, DiskFreeBytes: 47 << 20, DiskPressure: pressure}}
+		if err := placement.CheckNew(room, shape); space.CodeOf(err) != code || err != nil && !strings.Contains(err.Error(), "full to 95 %, and 47 MiB are free: delete snapshots") {
+			t.Errorf("%q: %v", pressure, err)
+		}
+		if err := placement.Check(room, shape); err != nil {
+			t.Errorf("%q: what is there already: %v", pressure, err)
 		}
 	}
 }
@@ -50,7 +70,7 @@ func TestNeverOvercommitsMore(t *testing.T) {
 				room.Load.MemoryBytes += shape.MemoryBytes
 			}
 		}
-		if room.Load.VCPUs > uint64(room.Facts.CPUs)*placement.CPUOvercommit || room.Load.MemoryBytes > room.Facts.MemoryBytes*placement.MemoryOvercommit {
+		if room.Load.VCPUs > uint64(room.Facts.CPUs)*placement.CPUOvercommit || room.Load.MemoryBytes > room.Facts.SandboxMemory() {
 			t.Fatalf("%+v", room)
 		}
 	})

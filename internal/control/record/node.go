@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -14,6 +15,56 @@ type Facts struct {
 	CPUs         uint32
 	MemoryBytes  uint64
 	Version      string
+
+	SandboxMemoryBytes   uint64 // that sandboxes may be promised together; 0: not said
+	MemoryAvailableBytes uint64 // at the moment; 0: not said, as of the next two
+	DiskBytes            uint64 // of the volume with disks and snapshots
+	DiskFreeBytes        uint64
+	DiskPressure         DiskPressure
+}
+
+// DiskPressure is how full a node's volume is.
+type DiskPressure string
+
+// The levels of pressure.
+const (
+	DiskFine     DiskPressure = ""
+	DiskWarning  DiskPressure = "warning"  // nine tenths
+	DiskRefusing DiskPressure = "refusing" // nineteen twentieths: nothing new begins; what runs, deletes and suspends go on
+)
+
+// hostShare is the part of its memory that a node keeps for its host if it doesn't say what sandboxes may be promised.
+const hostShare = 8
+
+// SandboxMemory is how many bytes of memory sandboxes may be promised together.
+func (f Facts) SandboxMemory() uint64 {
+	if f.SandboxMemoryBytes > 0 {
+		return f.SandboxMemoryBytes
+	}
+	return f.MemoryBytes - f.MemoryBytes/hostShare
+}
+
+// Advice says what is the matter with a node and what to do about it; empty: nothing is.
+func (f Facts) Advice() string {
+	var then string
+	switch f.DiskPressure {
+	case DiskFine:
+		return ""
+	case DiskWarning:
+		then = "from 95 % on no sandboxes, templates and snapshots are made"
+	default:
+		then = "no sandboxes, templates and snapshots are made until there is room; what runs, deletes and suspends go on"
+	}
+	return fmt.Sprintf("the node's volume is full to %d %%, and %d MiB are free: delete snapshots (space snapshot ls shows what they count), sandboxes and templates that aren't needed; %s",
+		f.diskPercent(), f.DiskFreeBytes/MiB, then)
+}
+
+// diskPercent is how full the volume is.
+func (f Facts) diskPercent() uint64 {
+	if f.DiskBytes == 0 || f.DiskFreeBytes > f.DiskBytes {
+		return 0
+	}
+	return uint64(float64(f.DiskBytes-f.DiskFreeBytes) / float64(f.DiskBytes) * 100)
 }
 
 // TenantBoundary reports whether the node's driver may separate tenants; software emulation may not.

@@ -78,14 +78,19 @@ type IdempotencyKey struct {
 }
 
 type Node struct {
-	Name           string
-	Driver         string
-	Acceleration   string
-	Cpus           int32
-	MemoryBytes    int64
-	Version        string
-	RegisteredAt   time.Time
-	SynchronizedAt time.Time
+	Name                 string
+	Driver               string
+	Acceleration         string
+	Cpus                 int32
+	MemoryBytes          int64
+	Version              string
+	RegisteredAt         time.Time
+	SynchronizedAt       time.Time
+	SandboxMemoryBytes   int64
+	MemoryAvailableBytes int64
+	DiskBytes            int64
+	DiskFreeBytes        int64
+	DiskPressure         string
 }
 
 type Operation struct {

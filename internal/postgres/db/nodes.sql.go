@@ -83,7 +83,7 @@ func (q *Queries) MarkExecutionsGone(ctx context.Context, executions []string) e
 }
 
 const node = `-- name: Node :one
-SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at,
+SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure,
     (synchronized_at > now() - $1::interval)::boolean AS connected
 FROM nodes WHERE name = $2
 `
@@ -94,14 +94,19 @@ type NodeParams struct {
 }
 
 type NodeRow struct {
-	Name           string
-	Driver         string
-	Acceleration   string
-	Cpus           int32
-	MemoryBytes    int64
-	Version        string
-	SynchronizedAt time.Time
-	Connected      bool
+	Name                 string
+	Driver               string
+	Acceleration         string
+	Cpus                 int32
+	MemoryBytes          int64
+	Version              string
+	SynchronizedAt       time.Time
+	SandboxMemoryBytes   int64
+	MemoryAvailableBytes int64
+	DiskBytes            int64
+	DiskFreeBytes        int64
+	DiskPressure         string
+	Connected            bool
 }
 
 func (q *Queries) Node(ctx context.Context, arg NodeParams) (NodeRow, error) {
@@ -115,6 +120,11 @@ func (q *Queries) Node(ctx context.Context, arg NodeParams) (NodeRow, error) {
 		&i.MemoryBytes,
 		&i.Version,
 		&i.SynchronizedAt,
+		&i.SandboxMemoryBytes,
+		&i.MemoryAvailableBytes,
+		&i.DiskBytes,
+		&i.DiskFreeBytes,
+		&i.DiskPressure,
 		&i.Connected,
 	)
 	return i, err
@@ -218,7 +228,7 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 }
 
 const nodeRoom = `-- name: NodeRoom :many
-SELECT n.cpus, n.memory_bytes, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
+SELECT n.cpus, n.memory_bytes, n.sandbox_memory_bytes, n.disk_bytes, n.disk_free_bytes, n.disk_pressure, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
 FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
     FROM executions e
     JOIN sandboxes s ON s.id = e.sandbox
@@ -228,10 +238,14 @@ WHERE n.name = $1
 `
 
 type NodeRoomRow struct {
-	Cpus            int32
-	MemoryBytes     int64
-	LoadVcpus       int64
-	LoadMemoryBytes int64
+	Cpus               int32
+	MemoryBytes        int64
+	SandboxMemoryBytes int64
+	DiskBytes          int64
+	DiskFreeBytes      int64
+	DiskPressure       string
+	LoadVcpus          int64
+	LoadMemoryBytes    int64
 }
 
 // What a node has, and what the machines take that run there, are paused, or are about to run. None: it has never called.
@@ -247,6 +261,10 @@ func (q *Queries) NodeRoom(ctx context.Context, name string) ([]NodeRoomRow, err
 		if err := rows.Scan(
 			&i.Cpus,
 			&i.MemoryBytes,
+			&i.SandboxMemoryBytes,
+			&i.DiskBytes,
+			&i.DiskFreeBytes,
+			&i.DiskPressure,
 			&i.LoadVcpus,
 			&i.LoadMemoryBytes,
 		); err != nil {
@@ -340,21 +358,31 @@ func (q *Queries) SandboxesThatRemain(ctx context.Context, sandboxes []string) (
 }
 
 const seeNode = `-- name: SeeNode :exec
-INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version)
-VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), nodes.driver),
     acceleration = coalesce(nullif(excluded.acceleration, ''), nodes.acceleration), cpus = coalesce(nullif(excluded.cpus, 0), nodes.cpus),
     memory_bytes = coalesce(nullif(excluded.memory_bytes, 0), nodes.memory_bytes), version = coalesce(nullif(excluded.version, ''), nodes.version),
+    sandbox_memory_bytes = coalesce(nullif(excluded.sandbox_memory_bytes, 0), nodes.sandbox_memory_bytes),
+    memory_available_bytes = coalesce(nullif(excluded.memory_available_bytes, 0), nodes.memory_available_bytes),
+    disk_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_bytes ELSE excluded.disk_bytes END,
+    disk_free_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_free_bytes ELSE excluded.disk_free_bytes END,
+    disk_pressure = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_pressure ELSE excluded.disk_pressure END,
     synchronized_at = now()
 `
 
 type SeeNodeParams struct {
-	Name         string
-	Driver       string
-	Acceleration string
-	Cpus         int32
-	MemoryBytes  int64
-	Version      string
+	Name                 string
+	Driver               string
+	Acceleration         string
+	Cpus                 int32
+	MemoryBytes          int64
+	Version              string
+	SandboxMemoryBytes   int64
+	MemoryAvailableBytes int64
+	DiskBytes            int64
+	DiskFreeBytes        int64
+	DiskPressure         string
 }
 
 // A node that hasn't heard from its host yet says nothing of itself; what it said before holds.
@@ -366,6 +394,11 @@ func (q *Queries) SeeNode(ctx context.Context, arg SeeNodeParams) error {
 		arg.Cpus,
 		arg.MemoryBytes,
 		arg.Version,
+		arg.SandboxMemoryBytes,
+		arg.MemoryAvailableBytes,
+		arg.DiskBytes,
+		arg.DiskFreeBytes,
+		arg.DiskPressure,
 	)
 	return err
 }

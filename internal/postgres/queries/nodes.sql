@@ -1,14 +1,19 @@
 -- name: SeeNode :exec
 -- A node that hasn't heard from its host yet says nothing of itself; what it said before holds.
-INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version)
-VALUES (@name, @driver, @acceleration, @cpus, @memory_bytes, @version)
+INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure)
+VALUES (@name, @driver, @acceleration, @cpus, @memory_bytes, @version, @sandbox_memory_bytes, @memory_available_bytes, @disk_bytes, @disk_free_bytes, @disk_pressure)
 ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), nodes.driver),
     acceleration = coalesce(nullif(excluded.acceleration, ''), nodes.acceleration), cpus = coalesce(nullif(excluded.cpus, 0), nodes.cpus),
     memory_bytes = coalesce(nullif(excluded.memory_bytes, 0), nodes.memory_bytes), version = coalesce(nullif(excluded.version, ''), nodes.version),
+    sandbox_memory_bytes = coalesce(nullif(excluded.sandbox_memory_bytes, 0), nodes.sandbox_memory_bytes),
+    memory_available_bytes = coalesce(nullif(excluded.memory_available_bytes, 0), nodes.memory_available_bytes),
+    disk_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_bytes ELSE excluded.disk_bytes END,
+    disk_free_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_free_bytes ELSE excluded.disk_free_bytes END,
+    disk_pressure = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_pressure ELSE excluded.disk_pressure END,
     synchronized_at = now();
 
 -- name: Node :one
-SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at,
+SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure,
     (synchronized_at > now() - @within::interval)::boolean AS connected
 FROM nodes WHERE name = @name;
 
@@ -40,7 +45,7 @@ SELECT FROM nodes WHERE name = @name FOR NO KEY UPDATE;
 
 -- name: NodeRoom :many
 -- What a node has, and what the machines take that run there, are paused, or are about to run. None: it has never called.
-SELECT n.cpus, n.memory_bytes, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
+SELECT n.cpus, n.memory_bytes, n.sandbox_memory_bytes, n.disk_bytes, n.disk_free_bytes, n.disk_pressure, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
 FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
     FROM executions e
     JOIN sandboxes s ON s.id = e.sandbox
