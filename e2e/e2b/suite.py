@@ -417,8 +417,9 @@ async def dead(s, file):
 
 @check("commands.run(cwd)", "commands.run(user)")
 async def run_where_it_cannot(s):
-    await raises(SandboxException, lambda: s.commands.run("true", cwd="/no/such/directory"))
-    await raises((SandboxException, e2b.AuthenticationException), lambda: s.commands.run("true", user="nosuchuser"))
+    await raises(e2b.InvalidArgumentException, lambda: s.commands.run("true", cwd="/no/such/directory"))
+    await raises(e2b.InvalidArgumentException, lambda: s.commands.run("true", cwd="no/such/directory"))
+    await raises(e2b.AuthenticationException, lambda: s.commands.run("true", user="nosuchuser"))
 
 
 @check("commands.run(background)", "commands.kill", "commands.list", "CommandHandle.kill", essential=True)

@@ -103,6 +103,31 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// TestWhatCannotBeStarted has no pid: the call fails, and a start isn't told first. The directory isn't asked for before.
+func TestWhatCannotBeStarted(t *testing.T) {
+	r := newRig(t)
+	_, token := r.created(t)
+	asked := len(r.asked)
+	started := "id: 0\nevent: started\ndata: {\"at\":\"2026-01-01T00:00:00Z\"}\n\n"
+	for text, code := range map[string]string{
+		"run true in /no as user: no such file or directory": "invalid_argument", `user \"nobody2\": not in /etc/passwd`: "unauthenticated",
+	} {
+		r.events = started + "id: 0\nevent: exit\ndata: {\"code\":127,\"error\":\"" + text + "\"}\n\n"
+		messages, end := r.stream(t, "/process.Process/Start", `{"process":{"cmd":"true","cwd":"/no"},"stdin":false}`, token)
+		if len(messages) != 0 || !strings.Contains(end, `"code":"`+code+`"`) || !strings.Contains(end, text) && !strings.Contains(end, strings.ReplaceAll(text, "\"", "\\\"")) {
+			t.Errorf("%v, then %s", messages, end)
+		}
+	}
+	r.events = started + "id: 1\nevent: stdout\ndata: {\"data\":\"YQ==\"}\n\nid: 1\nevent: exit\ndata: {\"code\":0}\n\n"
+	messages, _ := r.stream(t, "/process.Process/Start", `{"process":{"cmd":"true","cwd":"/no"},"stdin":false}`, token)
+	if got := compact(t, messages); len(got) != 3 || !strings.Contains(got[0], `{"event":{"start":{`) || !strings.Contains(got[1], "stdout") {
+		t.Errorf("of a pid that isn't known: %v", got)
+	}
+	if n := len(r.asked) - asked; n != 3 {
+		t.Errorf("three commands took %d requests: %v", n, r.asked[asked:])
+	}
+}
+
 // TestStartInBinary is for clients that are made from the protocol's files.
 func TestStartInBinary(t *testing.T) {
 	r := newRig(t)

@@ -131,16 +131,17 @@ func (g guest) command(ctx context.Context, in *process.StartRequest) (client.Se
 	return out, nil
 }
 
-// directory is a directory's absolute path, which must be one.
+// directory is a directory's absolute path. That an absolute one is there shows when the command starts.
 func (g guest) directory(ctx context.Context, p string) (string, error) {
+	if strings.HasPrefix(p, "/") {
+		return p, nil
+	}
 	e, err := g.follow(ctx, inGuest(p))
 	switch {
 	case is(err, space.CodeNotFound), err == nil && e.Type != api.FileEntryTypeDirectory:
 		return "", connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("cwd %q isn't a directory", space.Clip(p)))
 	case err != nil:
 		return "", err
-	case strings.HasPrefix(p, "/"):
-		return p, nil
 	}
 	return e.Path, nil
 }
@@ -208,7 +209,7 @@ func (s *stream) run(ctx context.Context, events iter.Seq2[client.Event, error])
 	quiet := s.fill()
 	defer quiet.stop()
 	for e, err := range events {
-		ended, err := s.pass(ctx, e, err)
+		ended, err := s.pass(e, err)
 		if ended || err != nil {
 			return err
 		}
@@ -256,21 +257,28 @@ func (q *silence) stop() {
 }
 
 // pass passes an event on, or says why there are no more.
-func (s *stream) pass(ctx context.Context, e client.Event, why error) (ended bool, err error) {
+func (s *stream) pass(e client.Event, why error) (ended bool, err error) {
 	switch {
 	case why != nil:
 		return true, why
 	case e.Type == client.EventCreated:
 		s.process.session = e.Created.Session.Id
+	case e.Type == client.EventStarted && e.PID == 0: // what follows says whether there is a process: one that couldn't be started has none
 	case e.Type == client.EventStarted:
-		return false, s.start(ctx, e)
+		return false, s.start(e.PID)
 	case e.Type == client.EventStdout, e.Type == client.EventStderr:
+		if err := s.start(0); err != nil {
+			return false, err
+		}
 		return false, s.send(s.data(e))
 	case e.Type == client.EventLost:
 		return true, gone(publicID(s.g.sandbox))
 	case e.Type == client.EventExit && e.Exit.Error != "" && !s.joined:
 		return true, cannotStart(e.Exit.Error)
 	case e.Type == client.EventExit:
+		if err := s.start(0); err != nil {
+			return true, err
+		}
 		return true, s.send(end(e.Exit))
 	}
 	return false, nil // a gap: nobody was attached, and what was dropped is older than what is of interest
@@ -279,20 +287,22 @@ func (s *stream) pass(ctx context.Context, e client.Event, why error) (ended boo
 // cannotStart says why there is no process.
 func cannotStart(why string) error {
 	code := connect.CodeInvalidArgument
-	if strings.Contains(why, "user") {
+	if strings.HasPrefix(why, "user ") { // as the guest says of one that it doesn't have
 		code = connect.CodeUnauthenticated
 	}
 	return connect.NewError(code, errors.New(why))
 }
 
-// start tells the client the pid.
-func (s *stream) start(ctx context.Context, e client.Event) error {
+// start tells the client the pid, unless it was told one; 0 for one that isn't known.
+func (s *stream) start(pid int64) error {
 	if s.joined {
 		return nil
 	}
 	s.joined = true
-	s.started(uint32(e.PID))
-	return s.send(startEvent(uint32(e.PID)))
+	if pid != 0 {
+		s.started(uint32(pid))
+	}
+	return s.send(startEvent(uint32(pid)))
 }
 
 func startEvent(pid uint32) *event {
