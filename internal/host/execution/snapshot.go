@@ -189,10 +189,12 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 		}
 	}()
 	laps.lap("open")
-	if err := e.prepare(ctx); err != nil {
-		return p, err
+	if goOn { // else nobody waits for it
+		if err := e.prepare(ctx); err != nil {
+			return p, err
+		}
+		laps.lap("prepare")
 	}
-	laps.lap("prepare")
 	began, before := time.Now(), e.report().State
 	if err := e.standStill(ctx, goOn, laps); err != nil {
 		e.backTo(ctx, before)
