@@ -128,6 +128,16 @@ var mutants = []mutant{
 		pkg: "internal/host/snapshot", test: "TestWhatIsntWholeIsRemoved",
 	},
 	{
+		name: "the driver believed about what a memory has of its own", kind: unit, file: "internal/host/snapshot/make.go",
+		old: "if b.Written == nil || !slices.Equal(parts, b.Written) {", new: "if b.Written == nil || len(b.Written) != len(parts) && slices.Equal(parts, parts) {",
+		pkg: "internal/host/snapshot", test: "TestWhatWasWrittenIsOnlyAHint",
+	},
+	{
+		name: "suspended before the machine has ended", kind: unit, file: "internal/host/execution/suspend.go",
+		old: `"end the machine of a suspended execution", e.endOrFree}`, new: `"end the machine of a suspended execution", func(context.Context) error { return nil }}`,
+		pkg: "internal/host/execution", test: "TestSuspendedSaysThatTheMachineIsGone",
+	},
+	{
 		name: "suspend's intent not on file", kind: unit, file: "internal/host/execution/suspend.go",
 		old: "func(r *record) { r.Suspending = b.Snapshot() }", new: "func(r *record) {}",
 		pkg: "internal/host/execution", test: "TestASuspendIsDoneOrWasNever",

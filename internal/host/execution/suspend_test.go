@@ -194,9 +194,14 @@ func TestSuspendAndRestore(t *testing.T) {
 				t.Errorf("the client was told %v", e)
 			}
 			for range 2 { // the second time by another daemon
-				if len(r.homes) > 0 || len(r.running()) > 0 || r.exists(o, diskName) || r.exists(o, memoryName) {
-					t.Errorf("left are enclosures %v, %d machines, files", r.homes, len(r.running()))
+				if len(r.running()) > 0 || r.exists(o, diskName) || r.exists(o, memoryName) {
+					t.Errorf("left are %d machines, files", len(r.running()))
 				}
+				eventually(t, "its enclosure is gone", func() bool {
+					r.mu.Lock()
+					defer r.mu.Unlock()
+					return len(r.homes) == 0
+				})
 				checkSuspended(t, table, o, s)
 				kept := attachment{events: make(chan *sessionv1.AttachResponse, 10), err: make(chan error, 1)}
 				kept.err <- table.Attach(t.Context(), o.Route, session.Request{Session: ses}, func(e *sessionv1.AttachResponse) error { kept.events <- e; return nil })
@@ -467,6 +472,27 @@ func TestASuspendThatFailsChangesNothing(t *testing.T) {
 			r.checkNothingLeft()
 		})
 	}
+}
+
+// TestSuspendedSaysThatTheMachineIsGone: it isn't said while the machine ends.
+func TestSuspendedSaysThatTheMachineIsGone(t *testing.T) {
+	r := newRig(t)
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	there := r.stopAt("kill")
+	id := snapshotID()
+	if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+		t.Fatal(err)
+	}
+	<-there
+	if s := r.awaitSnapshot(t, id); s.State != snapshot.Ready {
+		t.Errorf("the snapshot is %+v", s)
+	}
+	if got := stateOf(t, table, o); got != space.ExecutionRunning {
+		t.Errorf("with a machine it's %s", got)
+	}
+	remove(t, table, o.Route)
+	r.checkNothingLeft()
 }
 
 // TestAMachineThatDiesInASuspendIsLost, and its snapshot says so.
