@@ -149,6 +149,9 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 		m.DiskChanged, err = b.store.differing(ctx, path, o.Disk)
 		give()
 	}
+	if err == nil {
+		m.DiskChanged, err = named(m.DiskChanged)
+	}
 	if errors.Is(err, disk.ErrFragmented) {
 		m.WholeDisk = true
 		return seal.Digest(ctx, path)

@@ -49,8 +49,7 @@ func (s *Store) runs(ctx context.Context, path string) ([]run, error) {
 	return out, err
 }
 
-// differing returns the parts of a file that have blocks, and others than its origin has there. Both have been synced. Holes are none. disk.ErrFragmented if they're
-// too many to be named.
+// differing returns the parts of a file that have blocks, and others than its origin has there. Both have been synced. Holes are none.
 func (s *Store) differing(ctx context.Context, path, origin string) ([]seal.Part, error) {
 	own, err := s.runs(ctx, path)
 	if err != nil {
@@ -60,11 +59,23 @@ func (s *Store) differing(ctx context.Context, path, origin string) ([]seal.Part
 	if err != nil {
 		return nil, err
 	}
-	parts := without(own, theirs)
-	if len(parts) > maxParts {
+	return without(own, theirs), nil
+}
+
+// named returns parts as a manifest names them: those that are close are one. disk.ErrFragmented if they're too many.
+func named(parts []seal.Part) ([]seal.Part, error) {
+	var out []seal.Part
+	for _, p := range parts {
+		if last := len(out) - 1; last >= 0 && p.Offset-(out[last].Offset+out[last].Bytes) <= partGap {
+			out[last].Bytes = p.Offset + p.Bytes - out[last].Offset
+			continue
+		}
+		out = append(out, p)
+	}
+	if len(out) > maxParts {
 		return nil, disk.ErrFragmented
 	}
-	return parts, nil
+	return out, nil
 }
 
 // without returns the parts of some runs that lie elsewhere than other ones do.
@@ -90,12 +101,12 @@ func without(own, theirs []run) []seal.Part {
 	return parts
 }
 
-// appendPart adds what lies from one offset to another, to the last part if that's close.
+// appendPart adds what lies from one offset to another, to the last part if that ends there.
 func appendPart(parts []seal.Part, from, to int64) []seal.Part {
 	if from == to {
 		return parts
 	}
-	if last := len(parts) - 1; last >= 0 && from-(parts[last].Offset+parts[last].Bytes) <= partGap {
+	if last := len(parts) - 1; last >= 0 && from == parts[last].Offset+parts[last].Bytes {
 		parts[last].Bytes = to - parts[last].Offset
 		return parts
 	}

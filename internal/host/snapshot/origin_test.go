@@ -44,7 +44,11 @@ func TestDifferingIsWhatLiesElsewhere(t *testing.T) {
 	places := rapid.SliceOfN(rapid.Int64Range(-1, 5), 0, 60)
 	rapid.Check(t, func(t *rapid.T) {
 		own, theirs := blocks(places.Draw(t, "own")), blocks(places.Draw(t, "theirs"))
-		parts := without(own.runs(t), theirs.runs(t))
+		exact := without(own.runs(t), theirs.runs(t))
+		parts, err := named(exact)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var differs []seal.Part
 		for i, place := range own {
 			if place != 0 && (i >= len(theirs) || place < 0 || place != theirs[i]) {
@@ -53,6 +57,9 @@ func TestDifferingIsWhatLiesElsewhere(t *testing.T) {
 		}
 		if !covered(differs, parts) {
 			t.Fatalf("%v don't cover %v", parts, differs)
+		}
+		if !covered(differs, exact) || !covered(exact, differs) {
+			t.Fatalf("%v aren't %v", exact, differs)
 		}
 		for i, p := range parts {
 			begins, ends := seal.Part{Offset: p.Offset, Bytes: block}, seal.Part{Offset: p.Offset + p.Bytes - block, Bytes: block}
@@ -130,6 +137,7 @@ func takeOf(t *testing.T, s *Store, o Origin, m Machine, at int64) Report {
 	}
 	write(t, b.File(DiskName), at, "a file")
 	write(t, b.File(MemoryName), at, "a page")
+	write(t, b.File(MemoryName), at+2*block, "a page near it")
 	if err := b.Publish(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
