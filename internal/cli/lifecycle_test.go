@@ -23,7 +23,7 @@ func documentOf(t *testing.T, v any) string {
 // TestWhatASandboxDoesByItself reads the flags that say it.
 func TestWhatASandboxDoesByItself(t *testing.T) {
 	seconds := func(n int) *int { return &n }
-	budget, no := int64(500), false
+	budget, no, yes := int64(500), false, true
 	for _, x := range []struct {
 		args  []string
 		want  *gen.Lifecycle
@@ -32,6 +32,7 @@ func TestWhatASandboxDoesByItself(t *testing.T) {
 		{args: nil},
 		{args: []string{"--auto-wake=false"}, want: &gen.Lifecycle{AutoWake: &no}},
 		{args: []string{"--idle", "2h"}, want: &gen.Lifecycle{Idle: &gen.Idle{Action: "suspend", AfterSeconds: seconds(7200)}}},
+		{args: []string{"--idle-egress"}, want: &gen.Lifecycle{Idle: &gen.Idle{Action: "suspend", Egress: &yes}}},
 		{args: []string{"--on-idle", "none"}, want: &gen.Lifecycle{Idle: &gen.Idle{Action: "none"}}},
 		{
 			args: []string{"--snapshot-every", "10m", "--disk-snapshot-every", "1m", "--snapshot-budget-mb", "500", "--snapshot-keep", "0:1h", "--snapshot-keep", "1h:24h"},

@@ -59,6 +59,7 @@ type lifecycleFlags struct {
 	autoWake             bool
 	idle                 time.Duration
 	onIdle               gen.IdleAction
+	idleEgress           bool
 	diskEvery, fullEvery time.Duration
 	budget               int
 	keep                 []string
@@ -83,6 +84,7 @@ func (f *lifecycleFlags) add(c *cobra.Command) {
 	s.BoolVar(&f.autoWake, "auto-wake", true, "wake it by itself when somebody needs it to run")
 	spanVar(s, &f.idle, "idle", "after how long without activity --on-idle happens; 6h if not given", time.Minute, 365*day)
 	choiceVar(c, &f.onIdle, "on-idle", "what happens when nothing was done with it for --idle; suspend if not given", []gen.IdleAction{"suspend", "delete", "none"})
+	s.BoolVar(&f.idleEgress, "idle-egress", false, "let what it sends to the network count as activity")
 	spanVar(s, &f.fullEvery, "snapshot-every", "time between snapshots that it takes of itself; none if not given", time.Minute, 7*day)
 	spanVar(s, &f.diskEvery, "disk-snapshot-every", "time between snapshots of its disk alone; none if not given", time.Minute, 7*day)
 	numberVar(s, &f.budget, "snapshot-budget-mb", "", "what those may take together, in MiB; unlimited if not given", 1, 1<<24)
@@ -96,10 +98,13 @@ func (f *lifecycleFlags) lifecycle(c *cobra.Command) (*gen.Lifecycle, error) {
 	if given("auto-wake") {
 		out.AutoWake = &f.autoWake
 	}
-	if given("idle") || given("on-idle") {
+	if given("idle") || given("on-idle") || given("idle-egress") {
 		out.Idle = &gen.Idle{Action: cmp.Or(f.onIdle, "suspend")}
 		if given("idle") {
 			out.Idle.AfterSeconds = wholeSeconds(f.idle)
+		}
+		if given("idle-egress") {
+			out.Idle.Egress = &f.idleEgress
 		}
 	}
 	if given("snapshot-every") || given("disk-snapshot-every") {

@@ -286,6 +286,7 @@ func newSandboxes(all []*creation) db.CreateSandboxesParams {
 		p.ExpiresAt, p.OnExpiry = append(p.ExpiresAt, deadline), append(p.OnExpiry, onExpiry)
 		p.AutoWakes, p.IdleAfterSeconds = append(p.AutoWakes, n.Lifecycle.AutoWake), append(p.IdleAfterSeconds, c.idleAfter)
 		p.IdleActions, p.Rolling = append(p.IdleActions, c.idle), append(p.Rolling, string(c.rolling))
+		p.IdleEgresses = append(p.IdleEgresses, n.Lifecycle.Idle != nil && n.Lifecycle.Idle.Egress)
 		p.Snapshots, p.Parents, p.PartOf = append(p.Snapshots, n.Snapshot), append(p.Parents, n.Parent), append(p.PartOf, n.PartOf)
 		p.Requests, p.Traceparents = append(p.Requests, text(request)), append(p.Traceparents, text(traceparent))
 	}

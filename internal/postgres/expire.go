@@ -32,7 +32,7 @@ func (s *Store) Idling(ctx context.Context, now time.Time, after record.Idling, 
 		rows, err := q.IdleSandboxes(ctx, db.IdleSandboxesParams{Now: now, AfterAt: after.ActiveAt, AfterID: after.ID, MaxRows: int32(limit)})
 		for _, r := range rows {
 			out = append(out, record.Idling{ID: r.ID, Project: r.Project, ActiveAt: r.ActiveAt, Idle: record.Idle{
-				After: time.Duration(r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(r.IdleAction),
+				After: time.Duration(r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(r.IdleAction), Egress: r.IdleEgress,
 			}})
 		}
 		return err
@@ -42,7 +42,16 @@ func (s *Store) Idling(ctx context.Context, now time.Time, after record.Idling, 
 
 // Touch writes when something was last done with sandboxes.
 func (s *Store) Touch(ctx context.Context, at map[string]time.Time) error {
-	var p db.TouchSandboxesParams
+	return s.touch(ctx, at, false)
+}
+
+// TouchSent writes when sandboxes last sent something, of those for which that is activity.
+func (s *Store) TouchSent(ctx context.Context, at map[string]time.Time) error {
+	return s.touch(ctx, at, true)
+}
+
+func (s *Store) touch(ctx context.Context, at map[string]time.Time, sent bool) error {
+	p := db.TouchSandboxesParams{Sent: sent}
 	for _, id := range slices.Sorted(maps.Keys(at)) { // in one order: two of these at once don't wait for each other
 		p.Ids, p.At = append(p.Ids, id), append(p.At, at[id])
 	}

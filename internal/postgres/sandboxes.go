@@ -85,7 +85,7 @@ func (s *Store) update(ctx context.Context, q *db.Queries, box record.Sandbox, e
 		return err
 	}
 	return q.UpdateSandbox(ctx, db.UpdateSandboxParams{
-		AutoWake: box.Lifecycle.AutoWake, IdleAfterSeconds: nullWhenZero(after), IdleAction: orNull(action), Rolling: rolling,
+		AutoWake: box.Lifecycle.AutoWake, IdleAfterSeconds: nullWhenZero(after), IdleAction: orNull(action), IdleEgress: box.Lifecycle.Idle != nil && box.Lifecycle.Idle.Egress, Rolling: rolling,
 		ID: box.ID, Metadata: metadata, SetEnv: env != nil, EnvSealed: sealed, ExpiresAt: deadline, OnExpiry: onExpiry,
 	})
 }
@@ -191,7 +191,7 @@ func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 	}
 	out.ActiveAt, out.Lifecycle.AutoWake = r.ActiveAt, r.AutoWake
 	if r.IdleAfterSeconds != nil && r.IdleAction != nil {
-		out.Lifecycle.Idle = &record.Idle{After: time.Duration(*r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(*r.IdleAction)}
+		out.Lifecycle.Idle = &record.Idle{After: time.Duration(*r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(*r.IdleAction), Egress: r.IdleEgress}
 	}
 	var err error
 	if out.Lifecycle.Rolling, err = readRolling(r.Rolling); err != nil {

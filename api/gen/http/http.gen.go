@@ -786,6 +786,9 @@ type Idle struct {
 
 	// AfterSeconds 21600 if absent; not with `none`.
 	AfterSeconds *int `json:"after_seconds,omitempty"`
+
+	// Egress Bytes that it sends to the network count as something that was done with it. Default false.
+	Egress *bool `json:"egress,omitempty"`
 }
 
 // IdleAction `none`: nothing.

@@ -4,6 +4,7 @@ package activity
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,41 +16,60 @@ const flushEvery = 30 * time.Second
 // Store keeps it.
 type Store interface {
 	Touch(ctx context.Context, at map[string]time.Time) error
+	TouchSent(ctx context.Context, at map[string]time.Time) error // where what a sandbox sends counts
 }
 
 // Activity is what was seen of all sandboxes since the last write. There's an entry at most for each sandbox that there is.
 type Activity struct {
 	store Store
 
-	mu   sync.Mutex           // guards seen
+	mu   sync.Mutex           // guards what follows
 	seen map[string]time.Time // by sandbox, what isn't written yet
+	sent map[string]time.Time // the same, of what sandboxes sent
 }
 
 // New returns the activity that is kept in a store.
-func New(store Store) *Activity { return &Activity{store: store, seen: map[string]time.Time{}} }
+func New(store Store) *Activity {
+	return &Activity{store: store, seen: map[string]time.Time{}, sent: map[string]time.Time{}}
+}
 
 // Seen notes that something was done with a sandbox at a time.
 func (a *Activity) Seen(sandbox string, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.seen[sandbox].Before(at) {
-		a.seen[sandbox] = at
+	note(a.seen, sandbox, at)
+}
+
+// Sent notes that a sandbox sent something to the network at a time. Whether that counts is the sandbox's to say.
+func (a *Activity) Sent(sandbox string, at time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	note(a.sent, sandbox, at)
+}
+
+func note(all map[string]time.Time, sandbox string, at time.Time) {
+	if all[sandbox].Before(at) {
+		all[sandbox] = at
 	}
 }
 
-// Flush writes what was seen. If that fails it's written the next time.
+// Flush writes what was seen. What can't be written is written the next time.
 func (a *Activity) Flush(ctx context.Context) error {
 	a.mu.Lock()
-	now := a.seen
-	a.seen = map[string]time.Time{}
+	seen, sent := a.seen, a.sent
+	a.seen, a.sent = map[string]time.Time{}, map[string]time.Time{}
 	a.mu.Unlock()
-	if len(now) == 0 {
+	return errors.Join(a.flush(ctx, seen, a.store.Touch, a.Seen), a.flush(ctx, sent, a.store.TouchSent, a.Sent))
+}
+
+func (a *Activity) flush(ctx context.Context, all map[string]time.Time, write func(context.Context, map[string]time.Time) error, again func(string, time.Time)) error {
+	if len(all) == 0 {
 		return nil
 	}
-	err := a.store.Touch(ctx, now)
+	err := write(ctx, all)
 	if err != nil {
-		for id, at := range now {
-			a.Seen(id, at)
+		for id, at := range all {
+			again(id, at)
 		}
 	}
 	return err

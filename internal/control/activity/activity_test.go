@@ -14,6 +14,15 @@ import (
 type shelf struct {
 	broken bool
 	kept   []map[string]time.Time
+	sent   []map[string]time.Time
+}
+
+func (s *shelf) TouchSent(_ context.Context, at map[string]time.Time) error {
+	if s.broken {
+		return errors.New("away")
+	}
+	s.sent = append(s.sent, maps.Clone(at))
+	return nil
 }
 
 func (s *shelf) Touch(_ context.Context, at map[string]time.Time) error {
@@ -35,6 +44,7 @@ func TestTheNewestIsWrittenOnce(t *testing.T) {
 		t.Error("what couldn't be written is said to be")
 	}
 	a.Seen("sbx_2", at)
+	a.Sent("sbx_3", at)
 	s.broken = false
 	for range 2 {
 		if err := a.Flush(t.Context()); err != nil {
@@ -43,5 +53,8 @@ func TestTheNewestIsWrittenOnce(t *testing.T) {
 	}
 	if len(s.kept) != 1 || len(s.kept[0]) != 2 || !s.kept[0]["sbx_1"].Equal(at.Add(time.Second)) {
 		t.Errorf("written: %v", s.kept)
+	}
+	if len(s.sent) != 1 || len(s.sent[0]) != 1 || !s.sent[0]["sbx_3"].Equal(at) {
+		t.Errorf("written of what was sent: %v", s.sent)
 	}
 }

@@ -14,7 +14,7 @@ func readLifecycle(l *gen.Lifecycle) *lifecycle.Config {
 	}
 	out := &lifecycle.Config{AutoWake: l.AutoWake}
 	if i := l.Idle; i != nil {
-		out.Idle = &lifecycle.Idle{Action: string(i.Action), AfterSeconds: i.AfterSeconds}
+		out.Idle = &lifecycle.Idle{Action: string(i.Action), AfterSeconds: i.AfterSeconds, Egress: given(i.Egress)}
 	}
 	if r := l.Rolling; r != nil {
 		out.Rolling = &lifecycle.Rolling{DiskEverySeconds: r.DiskEverySeconds, FullEverySeconds: r.FullEverySeconds, BudgetMiB: r.BudgetMb}
@@ -30,7 +30,7 @@ func readLifecycle(l *gen.Lifecycle) *lifecycle.Config {
 func renderLifecycle(l record.Lifecycle) *gen.Lifecycle {
 	out := &gen.Lifecycle{AutoWake: &l.AutoWake, Idle: &gen.Idle{Action: gen.IdleActionNone}}
 	if l.Idle != nil {
-		out.Idle = &gen.Idle{Action: gen.IdleAction(l.Idle.Action), AfterSeconds: wholeSeconds(l.Idle.After)}
+		out.Idle = &gen.Idle{Action: gen.IdleAction(l.Idle.Action), AfterSeconds: wholeSeconds(l.Idle.After), Egress: notFalse(l.Idle.Egress)}
 	}
 	if r := l.Rolling; r != nil {
 		out.Rolling = &gen.Rolling{DiskEverySeconds: wholeSeconds(r.DiskEvery), FullEverySeconds: wholeSeconds(r.FullEvery)}

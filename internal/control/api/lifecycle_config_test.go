@@ -219,3 +219,102 @@ func TestATemplateSaysWhatItsSandboxesDo(t *testing.T) {
 	}
 	r.do(t, "POST", "/v1/templates", `{"name":"bad","template":"mini","lifecycle":{"idle":{"action":"suspend","after_seconds":1}}}`).code(t, space.CodeInvalid)
 }
+
+// TestWhatIsActivity goes through the list in docs/states.md with a sandbox that was idle for seven hours: what is on it keeps the sandbox from being suspended, what
+// isn't doesn't.
+func TestWhatIsActivity(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	path := "/v1/sandboxes/" + box.Id
+	session, token := r.session(t, box.Id), r.token(t, box.Id).Secret
+	if _, err := r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id); err != nil {
+		t.Fatal(err)
+	}
+	patch := func(body string) { r.do(t, "PATCH", path, body).want(t, 200) }
+	var route space.Route
+	report := func(change func(*nodesync.ExecutionReport)) {
+		r.node.change(func() {
+			for now, e := range r.node.executions {
+				if now.Sandbox == box.Id {
+					route = now
+					change(&e)
+					r.node.executions[now] = e
+				}
+			}
+		})
+	}
+	var sent uint64
+	send := func(bytes uint64) {
+		for range 2 { // figures tell what was sent since those before
+			sent += bytes
+			at := time.Now()
+			report(func(e *nodesync.ExecutionReport) { e.Figures = &record.Figures{At: at, SentBytes: sent} })
+			r.node.without(t, func() bool {
+				f, _, _ := r.node.sync.Figures(route)
+				return f.SentBytes == sent
+			})
+		}
+	}
+	for _, x := range []struct {
+		name   string
+		does   func()
+		counts bool
+	}{
+		{"nothing", func() {}, false},
+		{"its state is read", func() { r.do(t, "GET", path, nil).want(t, 200) }, false},
+		{"sandboxes are listed", func() { r.do(t, "GET", "/v1/sandboxes", nil).want(t, 200) }, false},
+		{"its events are read", func() { r.do(t, "GET", "/v1/events?sandbox="+box.Id, nil).want(t, 200) }, false},
+		{"it's changed", func() { patch(`{"metadata":{"a":"b"}}`) }, true},
+		{"a verb", func() { r.verb(t, box.Id, "pause") }, true},
+		{"another verb", func() { r.verb(t, box.Id, "resume") }, true},
+		{"a snapshot", func() { operation(t, r.do(t, "POST", path+"/snapshots?wait=30s", nil), 201, "succeeded") }, true},
+		{"a session", func() { r.session(t, box.Id) }, true},
+		{"an attach", func() { _, _ = r.sessions.Resolve(t.Context(), session.Attachment.Token, session.Session.Id) }, true},
+		{"a file", func() { _, _ = r.access.ResolveToken(t.Context(), token, box.Id) }, true},
+		{"a client is there, or bytes pass", func() {
+			at := time.Now()
+			report(func(e *nodesync.ExecutionReport) { e.Active = at })
+			r.node.without(t, func() bool { return r.active(t, box.Id) > at.Unix()-60 })
+		}, true},
+		{"it sends something", func() { report(func(e *nodesync.ExecutionReport) { e.Active = time.Time{} }); send(1 << 20) }, false},
+		{"it says that this counts", func() { patch(`{"lifecycle":{"idle":{"action":"suspend","egress":true}}}`) }, true},
+		{"and sends something", func() {
+			at := time.Now()
+			send(1 << 20)
+			r.node.without(t, func() bool { return r.active(t, box.Id) > at.Unix()-60 })
+		}, true},
+		{"its kernel sends a few bytes", func() { send(100) }, false},
+		{"it takes a snapshot of itself", func() {
+			r.sql(t, "UPDATE sandboxes SET rolling = '{\"full_every\":60000000000,\"keep\":[]}', created_at = now() - interval '1 hour' WHERE id = $1", box.Id)
+			rows, err := r.store.ToRoll(t.Context(), time.Now(), "", 1)
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%+v, %v", rows, err)
+			}
+			if taken, err := r.boxes.Roll(t.Context(), rows[0].Project, box.Id); err != nil || !taken {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		if err := r.seen.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.sql(t, "UPDATE sandboxes SET active_at = now() - interval '7 hours' WHERE id = $1", box.Id)
+		x.does()
+		if err := r.seen.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.store.Idling(t.Context(), time.Now(), record.Idling{}, 10)
+		if err != nil || (len(rows) == 0) != x.counts {
+			t.Errorf("%s: idle are %+v, %v", x.name, rows, err)
+		}
+	}
+}
+
+// active is when something was last done with a sandbox, once what was seen is written, in seconds.
+func (r *rig) active(t *testing.T, sandbox string) int64 {
+	t.Helper()
+	if err := r.seen.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+sandbox, nil).want(t, 200)).ActiveAt.Unix()
+}

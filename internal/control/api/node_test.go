@@ -34,7 +34,7 @@ type obedientNode struct {
 	take       func(nodesync.Order) record.SnapshotStatus // how a snapshot comes out
 	pause      func(nodesync.Order) *space.Error          // why a pause or resume is refused; nil: it isn't
 	facts      record.Facts
-	sessions   map[string][]string                        // that are open, by snapshot: they go on in what is loaded from it
+	sessions   map[string][]string // that are open, by snapshot: they go on in what is loaded from it
 }
 
 func newObedientNode(n *nodesync.Node) *obedientNode {

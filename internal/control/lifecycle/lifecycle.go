@@ -34,6 +34,7 @@ type Config struct {
 type Idle struct {
 	Action       string // suspend, delete or none
 	AfterSeconds *int   // nil: DefaultIdle
+	Egress       bool   // bytes that it sends are activity
 }
 
 // Rolling is how a sandbox takes snapshots of itself.
@@ -96,7 +97,7 @@ func (i *Idle) record() (*record.Idle, error) {
 	if i == nil {
 		return nil, nil
 	}
-	out := &record.Idle{After: DefaultIdle, Action: record.IdleAction(i.Action)}
+	out := &record.Idle{After: DefaultIdle, Action: record.IdleAction(i.Action), Egress: i.Egress}
 	switch i.Action {
 	case "none":
 		if i.AfterSeconds != nil {

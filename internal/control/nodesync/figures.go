@@ -3,6 +3,7 @@ package nodesync
 import (
 	"math"
 	"sync"
+	"time"
 
 	space "github.com/space-platform/space"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
@@ -44,6 +45,17 @@ func (f *figures) take(r Report) {
 		}
 	}
 	f.last = next
+}
+
+// sent is how many bytes an execution sent between its last two figures, and when it was known; none while there are no two.
+func (f *figures) sent(route space.Route) (at time.Time, bytes uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.last[route]
+	if s.before.At.IsZero() || s.newest.SentBytes < s.before.SentBytes {
+		return time.Time{}, 0
+	}
+	return s.newest.At, s.newest.SentBytes - s.before.SentBytes
 }
 
 // Figures returns the newest figures of an execution and the share of one CPU that it took over the newest interval, in percent; not a

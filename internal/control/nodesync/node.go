@@ -31,6 +31,7 @@ type Store interface {
 // Activity is told when something was done with a sandbox.
 type Activity interface {
 	Seen(sandbox string, at time.Time)
+	Sent(sandbox string, at time.Time) // it sent something to the network
 }
 
 // Node synchronizes one node. Its calls take turns: a newer one ends the one before it, so that what a node said last is decided last.
@@ -87,12 +88,19 @@ func (n *Node) Synchronize(ctx context.Context, report Report, hang time.Duratio
 // activeNews is how old activity may be that is news: a node tells it when it calls, again and again.
 const activeNews = 10 * MaxHang
 
-// noteActivity tells when something last passed between clients and executions. A node whose clock is ahead can't keep a sandbox awake longer than one that is right.
+// minEgress is how many bytes a sandbox must have sent between two of its figures, some seconds, to have sent something: its kernel by itself sends a little.
+const minEgress = 1 << 10
+
+// noteActivity tells when something last passed between clients and executions, and when these sent something. A node whose clock is ahead can't keep a sandbox awake
+// longer than one that is right.
 func (n *Node) noteActivity(report Report) {
 	now := time.Now()
 	for _, e := range report.Executions {
 		if at := e.Active; now.Sub(at) < activeNews {
 			n.activity.Seen(e.Route.Sandbox, earlier(at, now))
+		}
+		if at, bytes := n.figures.sent(e.Route); bytes >= minEgress && now.Sub(at) < activeNews {
+			n.activity.Sent(e.Route.Sandbox, earlier(at, now))
 		}
 	}
 }

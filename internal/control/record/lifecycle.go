@@ -22,6 +22,7 @@ const (
 type Idle struct {
 	After  time.Duration `json:"after"`
 	Action IdleAction    `json:"action"`
+	Egress bool          `json:"egress,omitempty"` // bytes that it sends are activity
 }
 
 // Rolling is how a sandbox takes snapshots of itself while it runs. It's kept as JSON.

@@ -43,12 +43,17 @@ func (t *table) report() report {
 			out.unmade = append(out.unmade, id)
 		}
 	}
+	active := t.lastActive()
 	for id, r := range t.records {
 		if r.Removed {
 			out.gone = append(out.gone, id)
-		} else {
-			out.msg.Executions = append(out.msg.Executions, t.executionReport(r))
+			continue
 		}
+		e := t.executionReport(r)
+		if at, ok := active[id]; ok {
+			e.Active = timestamppb.New(at)
+		}
+		out.msg.Executions = append(out.msg.Executions, e)
 	}
 	return out
 }
@@ -59,9 +64,6 @@ const maxUsageAge = 15 * time.Second
 // executionReport is a record as the control plane reads it, with the host's newest figures of one that runs. mu is held.
 func (t *table) executionReport(r record) *controlv1.ExecutionReport {
 	out := r.report()
-	if at, ok := t.active[r.Route.Execution]; ok {
-		out.Active = timestamppb.New(at)
-	}
 	if t.host == nil {
 		return out
 	}

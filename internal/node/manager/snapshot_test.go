@@ -2,7 +2,9 @@ package manager
 
 import (
 	"context"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -347,6 +349,50 @@ func TestActivityIsTold(t *testing.T) {
 	if at := got.GetActive().AsTime(); at.Before(before) || at.After(time.Now()) {
 		t.Errorf("it was active at %s, the attach was at %s", at, before)
 	}
+}
+
+// TestASilentClientIsActivity moves the clock while a client is attached that neither says nor hears anything, and when it has left.
+func TestASilentClientIsActivity(t *testing.T) {
+	r := newRig(t)
+	e := r.running(t)
+	var hours atomic.Int64
+	now := func() time.Time { return time.Now().Add(time.Duration(hours.Load()) * time.Hour) }
+	r.manager.table.mu.Lock()
+	r.manager.table.now = now
+	r.manager.table.mu.Unlock()
+	s := r.attach(t, e)
+	s.Receive()
+	idle := func() time.Duration {
+		for _, m := range r.manager.table.report().msg.Executions {
+			if m.GetRoute().GetExecution() == e.Execution {
+				return now().Sub(m.GetActive().AsTime())
+			}
+		}
+		t.Fatal("it isn't reported")
+		return 0
+	}
+	hours.Store(7)
+	if d := idle(); d > time.Minute {
+		t.Errorf("with a silent client it's idle for %s", d)
+	}
+	s.Close()
+	for r.manager.table.attached() > 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("the stream doesn't end")
+		}
+		runtime.Gosched()
+	}
+	hours.Store(14)
+	if d := idle(); d < 7*time.Hour-time.Minute || d > 7*time.Hour+time.Minute {
+		t.Errorf("seven hours after it left it's idle for %s", d)
+	}
+}
+
+// attached is how many streams there are.
+func (t *table) attached() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.streams)
 }
 
 // TestTheNewestTurnCounts goes through all orders that may come in any state of the record.

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -96,6 +97,16 @@ func (t *table) passed(route space.Route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.active[route.Execution] = t.now()
+}
+
+// lastActive is when something last passed between clients and each execution with which something did. As long as a client is there, even a silent one, it's now.
+// mu is held.
+func (t *table) lastActive() map[string]time.Time {
+	out := maps.Clone(t.active)
+	for s := range t.streams {
+		out[s.route.Execution] = t.now()
+	}
+	return out
 }
 
 // forgetActive forgets those of executions that aren't here any more. mu is held.

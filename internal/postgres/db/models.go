@@ -182,6 +182,7 @@ type Sandbox struct {
 	IdleAction       *string
 	Rolling          []byte
 	ActiveAt         time.Time
+	IdleEgress       bool
 }
 
 type SandboxToken struct {

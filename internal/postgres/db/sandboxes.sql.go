@@ -19,16 +19,16 @@ WITH r AS (
         unnest($14::text[]) AS on_expiry, unnest($15::text[]) AS operation, unnest($16::text[]) AS request,
         unnest($17::text[]) AS traceparent, unnest($18::text[]) AS snapshot, unnest($19::text[]) AS parent,
         unnest($20::text[]) AS part_of, unnest($21::boolean[]) AS auto_wake, unnest($22::integer[]) AS idle_after_seconds,
-        unnest($23::text[]) AS idle_action, unnest($24::text[]) AS rolling
+        unnest($23::text[]) AS idle_action, unnest($24::boolean[]) AS idle_egress, unnest($25::text[]) AS rolling
 ), s AS (
     INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry,
-        parent_sandbox, parent_snapshot, auto_wake, idle_after_seconds, idle_action, rolling)
+        parent_sandbox, parent_snapshot, auto_wake, idle_after_seconds, idle_action, idle_egress, rolling)
     SELECT r.id, $1, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
         nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, ''), r.auto_wake,
-        nullif(r.idle_after_seconds, 0), nullif(r.idle_action, ''), nullif(r.rolling, '')::jsonb FROM r
+        nullif(r.idle_after_seconds, 0), nullif(r.idle_action, ''), r.idle_egress, nullif(r.rolling, '')::jsonb FROM r
 ), e AS (
     INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, snapshot)
-    SELECT r.execution, r.id, r.epoch, r.placement_kind, $25, r.pod_uid, nullif(r.snapshot, '') FROM r
+    SELECT r.execution, r.id, r.epoch, r.placement_kind, $26, r.pod_uid, nullif(r.snapshot, '') FROM r
 ), o AS (
     INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent, part_of)
     SELECT r.operation, $1, 'create_sandbox', 'running', r.id, nullif(r.request, ''), nullif(r.traceparent, ''), nullif(r.part_of, '') FROM r
@@ -60,6 +60,7 @@ type CreateSandboxesParams struct {
 	AutoWakes        []bool
 	IdleAfterSeconds []int32
 	IdleActions      []string
+	IdleEgresses     []bool
 	Rolling          []string
 	Node             string
 }
@@ -91,6 +92,7 @@ func (q *Queries) CreateSandboxes(ctx context.Context, arg CreateSandboxesParams
 		arg.AutoWakes,
 		arg.IdleAfterSeconds,
 		arg.IdleActions,
+		arg.IdleEgresses,
 		arg.Rolling,
 		arg.Node,
 	)
@@ -244,7 +246,7 @@ func (q *Queries) ForgetFileKey(ctx context.Context, arg ForgetFileKeyParams) (i
 }
 
 const idleSandboxes = `-- name: IdleSandboxes :many
-SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action
+SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action, s.idle_egress
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at + make_interval(secs => s.idle_after_seconds) <= $1::timestamptz
     AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused')
@@ -266,6 +268,7 @@ type IdleSandboxesRow struct {
 	ActiveAt         time.Time
 	IdleAfterSeconds int32
 	IdleAction       string
+	IdleEgress       bool
 }
 
 // Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first, behind a position. For a suspend that has failed
@@ -290,6 +293,7 @@ func (q *Queries) IdleSandboxes(ctx context.Context, arg IdleSandboxesParams) ([
 			&i.ActiveAt,
 			&i.IdleAfterSeconds,
 			&i.IdleAction,
+			&i.IdleEgress,
 		); err != nil {
 			return nil, err
 		}
@@ -423,7 +427,7 @@ SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revisi
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
     st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
-    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -479,6 +483,7 @@ type SandboxRow struct {
 	AutoWake         bool
 	IdleAfterSeconds *int32
 	IdleAction       *string
+	IdleEgress       bool
 	Rolling          []byte
 	ActiveAt         time.Time
 }
@@ -526,6 +531,7 @@ func (q *Queries) Sandbox(ctx context.Context, arg SandboxParams) (SandboxRow, e
 		&i.AutoWake,
 		&i.IdleAfterSeconds,
 		&i.IdleAction,
+		&i.IdleEgress,
 		&i.Rolling,
 		&i.ActiveAt,
 	)
@@ -553,7 +559,7 @@ SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revisi
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
     st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
-    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -625,6 +631,7 @@ type SandboxesRow struct {
 	AutoWake         bool
 	IdleAfterSeconds *int32
 	IdleAction       *string
+	IdleEgress       bool
 	Rolling          []byte
 	ActiveAt         time.Time
 }
@@ -691,6 +698,7 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 			&i.AutoWake,
 			&i.IdleAfterSeconds,
 			&i.IdleAction,
+			&i.IdleEgress,
 			&i.Rolling,
 			&i.ActiveAt,
 		); err != nil {
@@ -726,27 +734,28 @@ func (q *Queries) Standing(ctx context.Context, sandbox string) (StandingRow, er
 
 const touchSandboxes = `-- name: TouchSandboxes :exec
 UPDATE sandboxes s SET active_at = r.at
-FROM (SELECT unnest($1::text[]) AS id, unnest($2::timestamptz[]) AS at) r
-JOIN (SELECT x.id FROM sandboxes x WHERE x.id = ANY($1::text[]) FOR NO KEY UPDATE SKIP LOCKED) free ON free.id = r.id -- who holds one does something with it
-WHERE s.id = r.id AND s.active_at < r.at - interval '30 seconds' AND s.deleted_at IS NULL
+FROM (SELECT unnest($2::text[]) AS id, unnest($3::timestamptz[]) AS at) r
+JOIN (SELECT x.id FROM sandboxes x WHERE x.id = ANY($2::text[]) FOR NO KEY UPDATE SKIP LOCKED) free ON free.id = r.id -- who holds one does something with it
+WHERE s.id = r.id AND s.active_at < r.at - interval '30 seconds' AND s.deleted_at IS NULL AND (s.idle_egress OR NOT $1::boolean)
 `
 
 type TouchSandboxesParams struct {
-	Ids []string
-	At  []time.Time
+	Sent bool
+	Ids  []string
+	At   []time.Time
 }
 
-// Something was done with them. What is known within half a minute isn't written again.
+// Something was done with them, or, if only sent is so, they sent something, which counts where they say so. What is known within half a minute isn't written again.
 func (q *Queries) TouchSandboxes(ctx context.Context, arg TouchSandboxesParams) error {
-	_, err := q.db.Exec(ctx, touchSandboxes, arg.Ids, arg.At)
+	_, err := q.db.Exec(ctx, touchSandboxes, arg.Sent, arg.Ids, arg.At)
 	return err
 }
 
 const updateSandbox = `-- name: UpdateSandbox :exec
 UPDATE sandboxes SET metadata = $1, env_sealed = CASE WHEN $2::boolean THEN $3 ELSE env_sealed END,
-    expires_at = $4, on_expiry = $5, auto_wake = $6, idle_after_seconds = $7, idle_action = $8,
-    rolling = $9, updated_at = now(), active_at = now()
-WHERE id = $10
+    expires_at = $4, on_expiry = $5, auto_wake = $6, idle_after_seconds = $7, idle_action = $8, idle_egress = $9,
+    rolling = $10, updated_at = now(), active_at = now()
+WHERE id = $11
 `
 
 type UpdateSandboxParams struct {
@@ -758,6 +767,7 @@ type UpdateSandboxParams struct {
 	AutoWake         bool
 	IdleAfterSeconds *int32
 	IdleAction       *string
+	IdleEgress       bool
 	Rolling          []byte
 	ID               string
 }
@@ -772,6 +782,7 @@ func (q *Queries) UpdateSandbox(ctx context.Context, arg UpdateSandboxParams) er
 		arg.AutoWake,
 		arg.IdleAfterSeconds,
 		arg.IdleAction,
+		arg.IdleEgress,
 		arg.Rolling,
 		arg.ID,
 	)

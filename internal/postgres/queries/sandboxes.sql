@@ -9,13 +9,13 @@ WITH r AS (
         unnest(@on_expiry::text[]) AS on_expiry, unnest(@operations::text[]) AS operation, unnest(@requests::text[]) AS request,
         unnest(@traceparents::text[]) AS traceparent, unnest(@snapshots::text[]) AS snapshot, unnest(@parents::text[]) AS parent,
         unnest(@part_of::text[]) AS part_of, unnest(@auto_wakes::boolean[]) AS auto_wake, unnest(@idle_after_seconds::integer[]) AS idle_after_seconds,
-        unnest(@idle_actions::text[]) AS idle_action, unnest(@rolling::text[]) AS rolling
+        unnest(@idle_actions::text[]) AS idle_action, unnest(@idle_egresses::boolean[]) AS idle_egress, unnest(@rolling::text[]) AS rolling
 ), s AS (
     INSERT INTO sandboxes (id, project, template, desired, execution, vcpus, memory_bytes, disk_bytes, metadata, env_sealed, expires_at, on_expiry,
-        parent_sandbox, parent_snapshot, auto_wake, idle_after_seconds, idle_action, rolling)
+        parent_sandbox, parent_snapshot, auto_wake, idle_after_seconds, idle_action, idle_egress, rolling)
     SELECT r.id, @project, r.template, 'running', r.execution, r.vcpus, r.memory_bytes, r.disk_bytes, r.metadata::jsonb, nullif(r.env_sealed, ''::bytea),
         nullif(r.expires_at, '')::timestamptz, nullif(r.on_expiry, ''), nullif(r.parent, ''), nullif(r.snapshot, ''), r.auto_wake,
-        nullif(r.idle_after_seconds, 0), nullif(r.idle_action, ''), nullif(r.rolling, '')::jsonb FROM r
+        nullif(r.idle_after_seconds, 0), nullif(r.idle_action, ''), r.idle_egress, nullif(r.rolling, '')::jsonb FROM r
 ), e AS (
     INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, snapshot)
     SELECT r.execution, r.id, r.epoch, r.placement_kind, @node, r.pod_uid, nullif(r.snapshot, '') FROM r
@@ -34,7 +34,7 @@ SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revisi
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
     st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
-    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -52,7 +52,7 @@ SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revisi
     s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
     st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
     st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at,
-    s.auto_wake, s.idle_after_seconds, s.idle_action, s.rolling, s.active_at
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
 FROM sandboxes s
 JOIN templates t ON t.id = s.template
 JOIN executions e ON e.id = s.execution
@@ -104,7 +104,7 @@ UPDATE sandboxes SET expires_at = NULL, on_expiry = NULL WHERE id = ANY(@ids::te
 
 -- name: UpdateSandbox :exec
 UPDATE sandboxes SET metadata = @metadata, env_sealed = CASE WHEN @set_env::boolean THEN sqlc.narg('env_sealed') ELSE env_sealed END,
-    expires_at = @expires_at, on_expiry = @on_expiry, auto_wake = @auto_wake, idle_after_seconds = @idle_after_seconds, idle_action = @idle_action,
+    expires_at = @expires_at, on_expiry = @on_expiry, auto_wake = @auto_wake, idle_after_seconds = @idle_after_seconds, idle_action = @idle_action, idle_egress = @idle_egress,
     rolling = @rolling, updated_at = now(), active_at = now()
 WHERE id = @id;
 
@@ -124,7 +124,7 @@ ORDER BY s.expires_at, s.id LIMIT @max_rows;
 -- name: IdleSandboxes :many
 -- Those with which nothing was done for as long as they say, and that can be ended as they say, the longest first, behind a position. For a suspend that has failed
 -- see suspend_again_at.
-SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action
+SELECT s.id, s.project, s.active_at, s.idle_after_seconds::integer AS idle_after_seconds, s.idle_action::text AS idle_action, s.idle_egress
 FROM sandboxes s LEFT JOIN execution_status st ON st.execution = s.execution
 WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at + make_interval(secs => s.idle_after_seconds) <= @now::timestamptz
     AND (s.idle_action = 'delete' AND s.desired <> 'deleted' OR s.idle_action = 'suspend' AND s.desired IN ('running', 'paused') AND st.state IN ('running', 'paused')
@@ -133,11 +133,11 @@ WHERE s.deleted_at IS NULL AND s.idle_after_seconds IS NOT NULL AND s.active_at 
 ORDER BY s.active_at, s.id LIMIT @max_rows;
 
 -- name: TouchSandboxes :exec
--- Something was done with them. What is known within half a minute isn't written again.
+-- Something was done with them, or, if only sent is so, they sent something, which counts where they say so. What is known within half a minute isn't written again.
 UPDATE sandboxes s SET active_at = r.at
 FROM (SELECT unnest(@ids::text[]) AS id, unnest(@at::timestamptz[]) AS at) r
 JOIN (SELECT x.id FROM sandboxes x WHERE x.id = ANY(@ids::text[]) FOR NO KEY UPDATE SKIP LOCKED) free ON free.id = r.id -- who holds one does something with it
-WHERE s.id = r.id AND s.active_at < r.at - interval '30 seconds' AND s.deleted_at IS NULL;
+WHERE s.id = r.id AND s.active_at < r.at - interval '30 seconds' AND s.deleted_at IS NULL AND (s.idle_egress OR NOT @sent::boolean);
 
 -- name: FileKey :one
 SELECT file_key_sealed FROM sandboxes WHERE id = @id;

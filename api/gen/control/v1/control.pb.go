@@ -654,7 +654,8 @@ type ExecutionReport struct {
 	// couldn't be done is told by its snapshot, which is reported as failed.
 	Refusal *v1.Error `protobuf:"bytes,8,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	Refused string    `protobuf:"bytes,9,opt,name=refused,proto3" json:"refused,omitempty"` // op_…
-	// When something last passed between clients and it: an attach, bytes of a session, a file, a port. Absent: nothing since sbx-manager started.
+	// When something last passed between clients and it: an attach, bytes of a session, a file, a port; now as long as a client is there. Absent: nothing since
+	// sbx-manager started.
 	Active        *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=active,proto3" json:"active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
