@@ -427,40 +427,57 @@ func TestWhatOnlyTheNewestSDKsSay(t *testing.T) {
 	}
 }
 
+// leaves calls the control API and leaves while the platform does something, which it's done with when this returns.
+func (r *rig) leaves(t *testing.T, path, body, during string) {
+	t.Helper()
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	r.during = func(name string) {
+		if strings.HasSuffix(name, during) {
+			close(reached)
+			<-goOn
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", r.control.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", goodKey)
+	done := make(chan error, 1)
+	go func() {
+		_, err := http.DefaultClient.Do(req)
+		done <- err
+	}()
+	<-reached
+	leave()
+	if err := <-done; err == nil {
+		t.Fatal("the client has an answer")
+	}
+	close(goOn)
+	r.control.Close() // returns when the handler has ended
+}
+
+// TestAClientLeavesDuringAWake: what is woken has a deadline.
+func TestAClientLeavesDuringAWake(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	r.controlled(t, "POST", "/sandboxes/"+id+"/pause", "")
+	r.leaves(t, "/sandboxes/"+id+"/connect", `{"timeout":60}`, "/wake")
+	if s := r.sandboxes["sbx_"+id]; s.State != api.SandboxStateRunning || s.Lifetime == nil || s.Lifetime.Deadline == nil {
+		t.Errorf("it's %s until %+v", s.State, s.Lifetime)
+	}
+}
+
 // TestAClientLeavesDuringAPause: the pause goes on, and what is paused has no deadline at which it would be killed; what couldn't be paused has its own again.
 func TestAClientLeavesDuringAPause(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		r := newRig(t)
 		id, _ := r.created(t)
 		deadline := *r.sandboxes["sbx_"+id].Lifetime.Deadline
-		reached, goOn := make(chan struct{}), make(chan struct{})
-		r.during = func(name string) {
-			if strings.HasSuffix(name, "/suspend") {
-				close(reached)
-				<-goOn
-			}
-		}
 		if fails {
 			r.refused("POST /v1/sandboxes/sbx_"+id+"/suspend", space.CodeQuotaExceeded, "there's no room")
 		}
-		ctx, leave := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "POST", r.control.URL+"/sandboxes/"+id+"/pause", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("X-API-Key", goodKey)
-		done := make(chan error, 1)
-		go func() {
-			_, err := http.DefaultClient.Do(req)
-			done <- err
-		}()
-		<-reached
-		leave()
-		if err := <-done; err == nil {
-			t.Fatal("the client has an answer")
-		}
-		close(goOn)
-		r.control.Close() // returns when the handler has ended
+		r.leaves(t, "/sandboxes/"+id+"/pause", "", "/suspend")
 		s := r.sandboxes["sbx_"+id]
 		if !fails && (s.State != api.SandboxStateSuspended || s.Lifetime != nil && s.Lifetime.Deadline != nil) {
 			t.Errorf("it's %s until %+v", s.State, s.Lifetime)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// pauseTime bounds a pause, whose client may leave.
-	pauseTime = 10 * time.Minute
+	// changeTime bounds a pause or a wake, whose client may leave.
+	changeTime = 10 * time.Minute
 	// healthTime is how long a sandbox has to answer before a pause that wants it healthy.
 	healthTime = 5 * time.Second
 )
@@ -68,7 +68,7 @@ func (f *Facade) healthy(r *request, s client.Sandbox) error {
 // pause suspends a sandbox, or stops it, which leaves its memory. A paused sandbox has no deadline: it's taken before, since one that passes
 // meanwhile may be the sandbox's end, and given back if there's no pause. That's known only when it's over, though its client may have gone.
 func (f *Facade) pause(r *request, s client.Sandbox, memory bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), pauseTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), changeTime)
 	defer cancel()
 	if s.Lifetime != nil {
 		if _, err := r.platform.UpdateSandbox(ctx, s.Id, client.SandboxUpdate{Lifetime: &client.Lifetime{OnExpiry: api.LifetimeOnExpiryNone}}); err != nil {

@@ -47,8 +47,11 @@ func asleep(s client.Sandbox) bool {
 // cold tells whether a paused sandbox is to boot from its disk.
 func (l lasting) cold() bool { return l.Memory != nil && !*l.Memory }
 
+// bringBack wakes a sandbox to its end, though its client may leave: else it would run without a deadline.
 func (f *Facade) bringBack(w http.ResponseWriter, r *request, s client.Sandbox, timeout int, cold bool) error {
-	s, err := f.wake(r.Context(), r, s, timeout, cold)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), changeTime)
+	defer cancel()
+	s, err := f.wake(ctx, r, s, timeout, cold)
 	if err != nil {
 		return err
 	}
