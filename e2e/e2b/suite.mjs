@@ -360,7 +360,7 @@ check(['Volume.create'], { own: true }, async function volumes() {
 })
 
 check(['sandbox.getHost'], {}, async function get_host(s) {
-  assert.ok(s.getHost(3000).startsWith(`3000-${s.sandboxId}.`))
+  assert.ok(s.getHost(3000).startsWith(`3000-${s.sandboxId}.`) && s.getHost(3000).endsWith('.invalid'))
   const h = await s.commands.run('python3 -m http.server 3000', { background: true })
   const r = await fetch(process.env.E2B_SANDBOX_URL, { headers: { 'E2b-Sandbox-Id': s.sandboxId, 'E2b-Sandbox-Port': '3000' } })
   await h.kill()

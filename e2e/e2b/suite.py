@@ -735,7 +735,7 @@ async def git(s):
 @check("Sandbox.get_host", own=False)
 async def get_host(s):
     host = s.get_host(3000)
-    assert host.startswith(f"3000-{s.sandbox_id}."), host
+    assert host.startswith(f"3000-{s.sandbox_id}.") and host.endswith(".invalid"), host
     h = await m(s.commands.run("python3 -m http.server 3000", background=True))
     try:
         headers = {"E2b-Sandbox-Id": s.sandbox_id, "E2b-Sandbox-Port": "3000", "Host": host}

@@ -46,7 +46,7 @@ func TestCreate(t *testing.T) {
 	if status != 201 {
 		t.Fatalf("%d %s", status, body)
 	}
-	want := []string{"alias", "clientID", "envdAccessToken", "envdVersion", "sandboxID", "templateID"}
+	want := []string{"alias", "clientID", "domain", "envdAccessToken", "envdVersion", "sandboxID", "templateID"}
 	if got := keys(t, body); !slices.Equal(got, want) {
 		t.Errorf("the answer has %v, want %v", got, want)
 	}
@@ -86,6 +86,9 @@ func TestRefusals(t *testing.T) {
 		{"network", "POST", "/sandboxes", `{"templateID":"base","network":{"denyOut":["0.0.0.0/0"]}}`, 501},
 		{"volumes", "POST", "/sandboxes", `{"templateID":"base","volumeMounts":[{"name":"v","path":"/v"}]}`, 501},
 		{"tokens", "POST", "/sandboxes", `{"templateID":"base","iam":{"tokens":{"t":{}}}}`, 501},
+		{"volumes without the internet", "POST", "/sandboxes", `{"templateID":"base","allow_internet_access":false,"volumeMounts":[{"name":"v","path":"/v"}]}`, 501},
+		{"reserved metadata without the internet", "POST", "/v2/sandboxes", `{"templateID":"base","allow_internet_access":false,"metadata":{"` + reserved + `x":"y"}}`, 400},
+		{"the internet", "POST", "/v2/sandboxes", `{"templateID":"base","allow_internet_access":true}`, 501},
 		{"memory without pause", "POST", "/sandboxes", `{"templateID":"base","autoPauseMemory":false}`, 400},
 		{"reserved metadata", "POST", "/sandboxes", `{"templateID":"base","metadata":{"` + reserved + `x":"y"}}`, 400},
 		{"volumes", "POST", "/volumes", `{"name":"v"}`, 501},
@@ -188,7 +191,7 @@ func TestInfo(t *testing.T) {
 	r := newRig(t)
 	id, token := r.created(t)
 	status, body, _ := r.controlled(t, "GET", "/sandboxes/"+id, "")
-	want := []string{"alias", "clientID", "cpuCount", "diskSizeMB", "endAt", "envdAccessToken", "envdVersion", "lifecycle", "memoryMB", "sandboxID", "startedAt", "state", "templateID"}
+	want := []string{"alias", "clientID", "cpuCount", "diskSizeMB", "domain", "endAt", "envdAccessToken", "envdVersion", "lifecycle", "memoryMB", "sandboxID", "startedAt", "state", "templateID"}
 	if got := keys(t, body); status != 200 || !slices.Equal(got, want) || strings.Contains(body, "null") || !strings.Contains(body, token) {
 		t.Errorf("%d %s", status, body)
 	}

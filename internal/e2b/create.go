@@ -33,15 +33,15 @@ type newSandbox struct {
 	VolumeMounts []any             `json:"volumeMounts"`
 }
 
-// check refuses what the platform doesn't have, and what contradicts itself.
-func (n *newSandbox) check() error {
+// check refuses what the platform doesn't have, and what contradicts itself. Of the second generation of the API an SDK says only what its user does.
+func (n *newSandbox) check(second bool) error {
 	switch {
 	case n.TemplateID == "":
 		return refuse(http.StatusBadRequest, "templateID is required")
 	case n.AutoPauseMemory != nil && !*n.AutoPauseMemory && (!n.AutoPause || n.resumes()):
 		return refuse(http.StatusBadRequest, "autoPauseMemory false needs autoPause, and no autoResume")
-	case n.Internet != nil && !*n.Internet:
-		return nil // sandboxes have no network at all yet
+	case second && n.Internet != nil && *n.Internet: // SDKs of the first generation always say so
+		return unsupported("the internet in sandboxes (leave allow_internet_access out)")
 	case len(n.Network) > 0:
 		return unsupported("network options")
 	case len(n.VolumeMounts) > 0:
@@ -75,7 +75,7 @@ func (f *Facade) createSandbox(w http.ResponseWriter, r *request) error {
 	if err := r.read(&in); err != nil {
 		return err
 	}
-	if err := in.check(); err != nil {
+	if err := in.check(strings.HasPrefix(r.URL.Path, "/v2/")); err != nil {
 		return err
 	}
 	timeout, err := checkTimeout(in.Timeout, 1)

@@ -12,6 +12,10 @@ import (
 	"github.com/space-platform/space/client"
 )
 
+// domain is under which the SDKs' get_host names the ports of a sandbox, that aren't served yet. Without one they'd use their vendor's own, and a program's
+// traffic would go there; this one leads nowhere, as its standard has it.
+const domain = "sandbox.invalid"
+
 // clientID is deprecated, and required.
 const clientID = "space"
 
@@ -23,6 +27,7 @@ type sandbox struct {
 	EnvdVersion     string `json:"envdVersion"`
 	Alias           string `json:"alias,omitempty"`
 	EnvdAccessToken string `json:"envdAccessToken"`
+	Domain          string `json:"domain"`
 }
 
 // listed is a sandbox in a list.
@@ -45,6 +50,7 @@ type listed struct {
 type detail struct {
 	listed
 	EnvdAccessToken string     `json:"envdAccessToken"`
+	Domain          string     `json:"domain"`
 	Lifecycle       *lifecycle `json:"lifecycle,omitempty"`
 }
 
@@ -128,7 +134,7 @@ func (f *Facade) getSandbox(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, detail{listed: render(s), EnvdAccessToken: out.EnvdAccessToken, Lifecycle: &lifecycle{
+	answer(w, http.StatusOK, detail{listed: render(s), EnvdAccessToken: out.EnvdAccessToken, Domain: domain, Lifecycle: &lifecycle{
 		AutoResume: s.Metadata[markResume] == "true", OnTimeout: onTimeout(s),
 	}})
 	return nil

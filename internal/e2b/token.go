@@ -21,7 +21,7 @@ func (f *Facade) open(ctx context.Context, r *request, s client.Sandbox) (sandbo
 		f.tokens.add(a, by)
 	}
 	return sandbox{
-		TemplateID: s.Template, Alias: s.Template, SandboxID: publicID(s.Id), ClientID: clientID, EnvdVersion: envdVersion, EnvdAccessToken: a.String(),
+		TemplateID: s.Template, Alias: s.Template, SandboxID: publicID(s.Id), ClientID: clientID, EnvdVersion: envdVersion, EnvdAccessToken: a.String(), Domain: domain,
 	}, nil
 }
 
