@@ -19,7 +19,7 @@ const (
 	rollingCount  = 2  // snapshots in what is measured
 	rollingMiB    = 28 // that a process holds, beside what the machine changes by itself
 	rollingGoal   = 5  // percent of the sandbox's processor
-	rollingQuiet  = 40 * time.Second
+	rollingQuiet  = 30 * time.Second
 	rollingWarmUp = 5 * time.Second
 	rollingLate   = 20 * time.Second // for a snapshot to be ready after it's due
 	rollingPoll   = 500 * time.Millisecond

@@ -25,6 +25,7 @@ var dirtyMiB = []int{2, 30, 100, 200}
 const (
 	pauseGoal    = 50
 	pauseGoalMiB = 30
+	curvePart    = 3 // of the rounds, where more has changed
 )
 
 // changes are the milliseconds of a sandbox's changes; bench/bare prints the same names.
@@ -48,8 +49,12 @@ func (r *run) states(ctx context.Context, mib int) ([]result, error) {
 		return nil, err
 	}
 	var ours, bare changes
-	for n := range r.rounds {
-		log.Printf("%d MiB, round %d of %d", mib, n+1, r.rounds)
+	rounds := r.rounds
+	if mib > pauseGoalMiB { // what is told without a goal
+		rounds = max(1, rounds/curvePart)
+	}
+	for n := range rounds {
+		log.Printf("%d MiB, round %d of %d", mib, n+1, rounds)
 		b, err := r.byHandFrom(ctx, stateTemplate, "-rounds", "1", "-line=false", "-forks", fmt.Sprint(forksOfEach), "-fill", fill(mib))
 		if err != nil {
 			return nil, err
