@@ -47,6 +47,25 @@ func (p *platform) processorTime() (processorTime, error) {
 	return out, nil
 }
 
+// machineTime reads what the processes of the platform's machines have used.
+func (p *platform) machineTime() (sum time.Duration, err error) {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	first, last := p.inst.VMUIDs()
+	for _, dir := range dirs {
+		var info unix.Stat_t
+		if unix.Stat(dir, &info) != nil || int(info.Uid) < first || int(info.Uid) > last {
+			continue
+		}
+		if used, err := usedBy(dir); err == nil { // else it has ended
+			sum += used
+		}
+	}
+	return sum, nil
+}
+
 // roleOf tells which role of the platform a process has; "" for none.
 func (p *platform) roleOf(dir string) string {
 	var info unix.Stat_t
