@@ -201,21 +201,25 @@ func admit(route space.Route, r *record) error {
 	case r.State == space.ExecutionStopped:
 		return space.Errorf(space.CodeConflict, "sandbox %s is stopped; start it", route.Sandbox)
 	case r.State == space.ExecutionPaused:
-		return space.Errorf(space.CodeConflict, "sandbox %s is paused; resume it", route.Sandbox)
+		return space.Errorf(space.CodeRouteStale, "sandbox %s is paused, which the control plane hasn't heard yet", route.Sandbox)
 	case r.State == space.ExecutionSuspended:
-		return space.Errorf(space.CodeConflict, "sandbox %s is suspended; restore it", route.Sandbox)
+		return space.Errorf(space.CodeRouteStale, "sandbox %s is suspended, which the control plane hasn't heard yet", route.Sandbox)
 	case r.State != space.ExecutionRunning:
 		return space.Errorf(space.CodeUnavailable, "the machine of sandbox %s isn't running yet; try again", route.Sandbox)
 	}
 	return nil
 }
 
-// admitAttach says whether a session's stream may reach an execution that runs or has run. Of one that has ended the host reads what is kept, and
+// admitAttach says whether a session's stream may reach an execution that runs or has run. Of one that has ended, or sleeps, the host reads what is kept, and
 // starts nothing: so a client that is attached gets all of it, at its own pace, and one that comes back before the control plane has heard of the
 // end isn't turned away.
 func admitAttach(route space.Route, r *record) error {
 	err := admit(route, r)
-	if r != nil && (r.State == space.ExecutionStopped || r.State == space.ExecutionLost) {
+	if r == nil {
+		return err
+	}
+	switch r.State {
+	case space.ExecutionStopped, space.ExecutionLost, space.ExecutionPaused, space.ExecutionSuspended:
 		return admitReading(route, r)
 	}
 	return err

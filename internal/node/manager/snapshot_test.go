@@ -159,10 +159,10 @@ func TestAPausedOneStaysSo(t *testing.T) {
 	s.Receive()
 	r.control.send(pauseOrder(e, newOperation()))
 	r.control.hears(t, e, space.ExecutionPaused)
-	if got := attachCode(t, r.sessions, attachRequest(e)); got != space.CodeConflict {
-		t.Errorf("an attach: %q", got)
+	if got := attachCode(t, r.sessions, attachRequest(e)); got != "" {
+		t.Errorf("an attach, which its host knows or refuses: %q", got)
 	}
-	if _, got := ends(r.call(t, r.boxes, peer.RouteMessage(e))); got != space.CodeConflict {
+	if _, got := ends(r.call(t, r.boxes, peer.RouteMessage(e))); got != space.CodeRouteStale {
 		t.Errorf("a call: %q", got)
 	}
 	r.control.send(resumeOrder(e, newOperation()))
@@ -223,8 +223,8 @@ func TestSuspend(t *testing.T) {
 		t.Errorf("it's told as %v", got)
 	}
 	r.control.hearsSnapshot(t, id, "ready")
-	if got := attachCode(t, r.sessions, attachRequest(e)); got != space.CodeConflict {
-		t.Errorf("an attach: %q", got)
+	if got := attachCode(t, r.sessions, attachRequest(e)); got != "" {
+		t.Errorf("an attach, which its host knows or refuses: %q", got)
 	}
 	r.restart(t)
 	r.control.hears(t, e, space.ExecutionSuspended)
