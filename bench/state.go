@@ -102,7 +102,12 @@ func (r *run) change(ctx context.Context, mib int) (c changes, err error) {
 		return c, err
 	}
 	defer r.deleteAll(ctx, []client.Sandbox{s})
-	if err := r.echo(ctx, s); err != nil {
+	plane, err := r.client.Plane(ctx, s.Id) // its token outlives the suspend
+	if err != nil {
+		return c, err
+	}
+	defer plane.Close(ctx)
+	if err := echo(ctx, plane); err != nil {
 		return c, err
 	}
 	if err := r.fill(ctx, s, mib); err != nil {
@@ -119,10 +124,10 @@ func (r *run) change(ctx context.Context, mib int) (c changes, err error) {
 	}
 	c.Suspend = append(c.Suspend, since(began))
 	began = time.Now()
-	if s, err = r.client.RestoreSandbox(ctx, s.Id, false); err != nil {
+	if _, err = r.client.RestoreSandbox(ctx, s.Id, false); err != nil {
 		return c, err
 	}
-	if err := r.echo(ctx, s); err != nil {
+	if err := echo(ctx, plane); err != nil {
 		return c, err
 	}
 	c.RestoreExec = append(c.RestoreExec, since(began))
