@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,7 +49,7 @@ func (n *connection) showSandbox(to io.Writer, s client.Sandbox) error {
 	if err := showSandboxes(to, []client.Sandbox{s}); err != nil || s.Error == nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "error: %s\n", s.Error.Code)
+	_, err := fmt.Fprintf(to, "error: %s\n", printable(strings.TrimSuffix(string(s.Error.Code)+": "+text(s.Error.Detail), ": "), "\n\t"))
 	return err
 }
 

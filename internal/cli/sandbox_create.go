@@ -15,13 +15,16 @@ func sandboxCreateCommand(n *connection) *cobra.Command {
 	var snapshot string
 	f := &lifeFlags{}
 	c := &cobra.Command{
-		Use: "create TEMPLATE", Short: "Create a sandbox and wait until it runs",
+		Use: "create {TEMPLATE | --snapshot SNAPSHOT}", Short: "Create a sandbox and wait until it runs",
 		Long:    "Creates a sandbox of a template, or with --snapshot of a moment of another one: it goes on as that was, with its size.",
 		Example: "  space sandbox create base --metadata task=42\n  space sandbox create base --vcpus 2 --memory-mb 1024 --lifetime 1h\n  space sandbox create --snapshot before-upgrade",
 	}
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if snapshot != "" {
-			return cobra.NoArgs(cmd, args)
+			if len(args) > 0 {
+				return wrongly("leave one of them out", "a sandbox is created of template %s or of snapshot %s, not of both", args[0], snapshot)
+			}
+			return nil
 		}
 		return cobra.ExactArgs(1)(cmd, args)
 	}

@@ -124,7 +124,9 @@ func TestWhatGoesWrongAfterACreation(t *testing.T) {
 		t.Errorf("of a route that has become stale: %+v, resolved %d times", events, r.resolved)
 	}
 	r.asleep = true
-	r.resolve = func(*controlv1.ResolveAttachmentRequest) error { return space.Errorf(space.CodeConflict, "it's stopped") }
+	r.resolve = func(*controlv1.ResolveAttachmentRequest) error {
+		return space.Errorf(space.CodeConflict, "it's stopped")
+	}
 	if diff := cmp.Diff([]sse{{name: "ended", data: `{"reason":"interrupted"}`}}, r.createAndAttach(t).rest(t), cmp.AllowUnexported(sse{})); diff != "" {
 		t.Error(diff)
 	}

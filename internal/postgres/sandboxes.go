@@ -198,7 +198,7 @@ func sandbox(r db.SandboxRow) (record.Sandbox, error) {
 		return record.Sandbox{}, err
 	}
 	if r.RecoveryAt != nil {
-		out.Recovery = &record.Recovery{Snapshot: r.Recovery, At: *r.RecoveryAt}
+		out.Recovery = &record.Recovery{Snapshot: r.Recovery, Kind: record.SnapshotKind(r.RecoveryKind), At: *r.RecoveryAt}
 	}
 	if r.DiskOf != nil {
 		out.Execution.Disk = observed(r.DiskState)

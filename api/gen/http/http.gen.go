@@ -323,6 +323,24 @@ func (e OperationStatus) Valid() bool {
 	}
 }
 
+// Defines values for RecoveryPointKind.
+const (
+	RecoveryPointKindDisk RecoveryPointKind = "disk"
+	RecoveryPointKindFull RecoveryPointKind = "full"
+)
+
+// Valid indicates whether the value is a known member of the RecoveryPointKind enum.
+func (e RecoveryPointKind) Valid() bool {
+	switch e {
+	case RecoveryPointKindDisk:
+		return true
+	case RecoveryPointKindFull:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleAdmin     Role = "admin"
@@ -1222,9 +1240,15 @@ type RecoveryPoint struct {
 	// At When the sandbox stood still for it.
 	At time.Time `json:"at"`
 
+	// Kind What it holds. After a rollback to a `disk` the sandbox boots, and what ran is gone.
+	Kind RecoveryPointKind `json:"kind"`
+
 	// Snapshot `snp_…`.
 	Snapshot string `json:"snapshot"`
 }
+
+// RecoveryPointKind What it holds. After a rollback to a `disk` the sandbox boots, and what ran is gone.
+type RecoveryPointKind string
 
 // RegistryAuth A login for the registry of `image`: `username` with `password`, or `token`, which the registry gets as a bearer token. It's used for this build, and
 // forgotten when the build has ended. It's no part of the template's content.

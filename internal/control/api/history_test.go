@@ -71,7 +71,7 @@ func TestSuspendAndRestore(t *testing.T) {
 	}
 	suspend := r.verb(t, box.Id, "suspend")
 	s := *suspend.Sandbox
-	if suspend.Kind != gen.OperationKindSuspendSandbox || s.State != gen.SandboxStateSuspended || s.Execution != box.Execution || s.RecoveryPoint == nil {
+	if suspend.Kind != gen.OperationKindSuspendSandbox || s.State != gen.SandboxStateSuspended || s.Execution != box.Execution || s.RecoveryPoint == nil || s.RecoveryPoint.Kind != gen.RecoveryPointKindFull {
 		t.Fatalf("suspend: %+v", suspend)
 	}
 	if again := r.verb(t, box.Id, "suspend"); again.Id != suspend.Id {

@@ -31,7 +31,7 @@ func renderRecovery(r *record.Recovery) *gen.RecoveryPoint {
 	if r == nil {
 		return nil
 	}
-	return &gen.RecoveryPoint{Snapshot: r.Snapshot, At: r.At.UTC()}
+	return &gen.RecoveryPoint{Snapshot: r.Snapshot, Kind: gen.RecoveryPointKind(r.Kind), At: r.At.UTC()}
 }
 
 func renderLifetime(l *record.Lifetime) *gen.Lifetime {

@@ -54,6 +54,7 @@ type Parent struct {
 // Recovery is the newest durable moment of a sandbox: its newest snapshot that is ready.
 type Recovery struct {
 	Snapshot string
+	Kind     SnapshotKind
 	At       time.Time // when the sandbox stood still for it
 }
 

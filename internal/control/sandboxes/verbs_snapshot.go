@@ -34,7 +34,7 @@ func resume(now record.Situation, operation string) (record.Change, error) {
 	case state == space.StateRunning:
 		return record.Change{Kind: record.ResumeSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StateResuming):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is paused can be resumed", state)
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is paused can be resumed; wake has it run again, whatever it is", state)
 	}
 	if _, err := now.Room(quota.OfResume(now.Sandbox.Shape)); err != nil { // of its memory nothing was given away
 		return record.Change{}, err
@@ -70,7 +70,7 @@ func restore(now record.Situation, operation, execution string, cold bool, at ti
 	case state == space.StateRunning:
 		return record.Change{Kind: record.RestoreSandbox, Done: true, Operation: operation}, nil
 	case state != space.StateSuspended:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is suspended can be restored", state)
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is suspended can be restored; wake has it run again, whatever it is", state)
 	}
 	if err := fits(now, quota.OfStart(box.Shape)); err != nil {
 		return record.Change{}, err
@@ -215,7 +215,7 @@ func target(now record.Situation, ref string) (record.Snapshot, error) {
 	}
 	n, err := now.Snapshot(ref)
 	if space.CodeOf(err) == space.CodeNotFound || err == nil && n.Route.Sandbox != now.Sandbox.ID {
-		return record.Snapshot{}, space.FieldErrorf("snapshot", "%q is no snapshot of the sandbox", space.Clip(ref))
+		return record.Snapshot{}, space.FieldErrorf("snapshot", "%q is no snapshot of this sandbox: of another one's a new sandbox is created", space.Clip(ref))
 	}
 	if err != nil {
 		return record.Snapshot{}, err
