@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -106,29 +105,31 @@ func (s *Store) DeleteSnapshot(ctx context.Context, project, ref string) (node s
 		if err != nil {
 			return err
 		}
-		gone, err := q.DeleteSnapshots(ctx, []string{n.ID})
-		if err != nil {
-			return err
-		}
-		if len(gone) == 0 {
-			return needed(ctx, q, n.ID)
-		}
 		node = n.Route.Placement.Node
-		return nil
+		return deleteUnneeded(ctx, q, n.ID)
 	})
 	return node, err
 }
 
-// needed says who needs a snapshot.
-func needed(ctx context.Context, q *db.Queries, id string) error {
-	users, err := q.SnapshotUser(ctx, id)
-	if err != nil {
-		return err
+// deleteTries bounds how often a snapshot is looked at that is needed no more when it's asked by whom.
+const deleteTries = 3
+
+// deleteUnneeded deletes a snapshot that the caller holds. Conflict with who needs it, if somebody does.
+func deleteUnneeded(ctx context.Context, q *db.Queries, id string) error {
+	for range deleteTries {
+		gone, err := q.DeleteSnapshots(ctx, []string{id})
+		if err != nil || len(gone) > 0 {
+			return err
+		}
+		users, err := q.SnapshotUser(ctx, id)
+		if err != nil {
+			return err
+		}
+		if len(users) > 0 {
+			return space.Errorf(space.CodeConflict, "sandbox %s needs the snapshot: it is suspended into it, or is being made of it", users[0])
+		}
 	}
-	if len(users) == 0 {
-		return fmt.Errorf("snapshot %s isn't deleted, and nothing needs it", id)
-	}
-	return space.Errorf(space.CodeConflict, "sandbox %s needs the snapshot: it is suspended into it, or is being made of it", users[0])
+	return space.Errorf(space.CodeConflict, "the snapshot was needed until a moment ago: try again")
 }
 
 func snapshot(r db.SnapshotRow) record.Snapshot {

@@ -133,7 +133,10 @@ func (n *obedientNode) obey(a nodesync.Answer) {
 }
 
 func (n *obedientNode) stand(o nodesync.Order) {
-	r := n.executions[o.Route]
+	r, there := n.executions[o.Route]
+	if !there {
+		return
+	}
 	r.Refusal, r.Refused = n.pause(o), o.Operation
 	if r.Refusal == nil {
 		r.State, r.Refused = map[nodesync.OrderKind]space.ExecutionState{
