@@ -89,6 +89,8 @@ type Error struct {
 	Field   string // the request field that is wrong, if one is
 	Message string
 	Err     error
+
+	Operation string // op_…, of a conflict with one that is under way
 }
 
 // Errorf returns an Error with a formatted message. A cause at its end, ": %w", is kept for operators: users read of it only what an Error in

@@ -23,6 +23,7 @@ type Error struct {
 	Field     string // the field of the request that is wrong, if one is
 	Status    int    // of the HTTP answer; 0 when the error came in a stream or an operation
 	RequestID string // finds the request in the operator's log
+	Operation string // op_…, of a conflict with one that is under way
 }
 
 // Error returns the code, the field and the detail.
@@ -39,7 +40,7 @@ func (e *Error) Error() string {
 
 // fromProblem reads an error off a problem document.
 func fromProblem(p api.Problem, status int) *Error {
-	e := &Error{Code: p.Code, Detail: text(p.Detail), Field: text(p.Field), Status: status, RequestID: text(p.RequestId)}
+	e := &Error{Code: p.Code, Detail: text(p.Detail), Field: text(p.Field), Status: status, RequestID: text(p.RequestId), Operation: text(p.Operation)}
 	if e.Detail == "" {
 		e.Detail = p.Title
 	}

@@ -1144,6 +1144,9 @@ type Problem struct {
 	// Field The field of the request that is wrong.
 	Field *string `json:"field,omitempty"`
 
+	// Operation `op_…`, of a conflict with an operation that is under way: wait for that one.
+	Operation *string `json:"operation,omitempty"`
+
 	// RequestId Finds it in the operator's logs: of the request that is answered, or that asked for what failed later.
 	RequestId *string `json:"request_id,omitempty"`
 

@@ -334,7 +334,7 @@ func TestTheSameAskIsTheSameOperation(t *testing.T) {
 		t.Helper()
 		a := r.do(t, "POST", path+ask, nil)
 		a.code(t, space.CodeConflict)
-		if p := decode[gen.Problem](t, a); p.Detail == nil || !strings.Contains(*p.Detail, id) {
+		if p := decode[gen.Problem](t, a); p.Detail == nil || !strings.Contains(*p.Detail, id) || p.Operation == nil || *p.Operation != id {
 			t.Errorf("%s isn't told of %s: %+v", ask, id, p)
 		}
 	}

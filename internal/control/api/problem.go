@@ -15,7 +15,7 @@ import (
 func problem(e *space.Error) *gen.Problem {
 	return &gen.Problem{
 		Type: e.Code.ProblemType(), Title: e.Code.Title(), Status: e.Code.HTTPStatus(), Code: string(e.Code),
-		Detail: notEmpty(e.Message), Field: notEmpty(e.Field),
+		Detail: notEmpty(e.Message), Field: notEmpty(e.Field), Operation: notEmpty(e.Operation),
 	}
 }
 

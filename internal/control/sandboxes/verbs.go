@@ -159,5 +159,7 @@ func underWay(now record.Situation, kind record.OperationKind) (record.Change, e
 }
 
 func inTheWay(o *record.Operation) error {
-	return space.Errorf(space.CodeConflict, "operation %s (%s) is under way: wait until it has ended", o.ID, o.Kind)
+	e := space.Errorf(space.CodeConflict, "operation %s (%s) is under way: wait until it has ended", o.ID, o.Kind)
+	e.Operation = o.ID
+	return e
 }

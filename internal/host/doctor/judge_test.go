@@ -92,7 +92,8 @@ var rows = []row{
 	{"a volume, and no room", judgeDisk(diskFacts{free: gib / 2, planned: 12 * gib, image: 12 * gib}), Warn, "no room", "apt-get clean"},
 
 	{"a volume", judgeVolume(usage(6, 12, 12), "/i"), OK, "6.0 GiB of 12.0", ""},
-	{"a full volume", judgeVolume(usage(1, 12, 12), "/i"), Warn, "soon fail", "space sandbox ls"},
+	{"a full volume", judgeVolume(usage(1, 12, 12), "/i"), Warn, "from 95 %", "space snapshot ls"},
+	{"a volume that is full to 95 %", judgeVolume(usage(1, 20, 20), "/i"), Fail, "what runs, deletes and suspends go on", "space snapshot ls"},
 	{"a volume with holes", judgeVolume(usage(6, 12, 10), "/i"), Warn, "holes", "fallocate -l 12884901888 /i"},
 	{"a volume with holes that can't be filled", judgeVolume(disk.Usage{Bytes: 12 * gib, FreeBytes: 6 * gib, ImageBytes: 12 * gib, AllocatedBytes: 6 * gib, BelowFreeBytes: gib}, "/i"), Fail, "write errors", "apt-get clean"},
 	{"a volume above a full disk", judgeVolume(disk.Usage{Bytes: 12 * gib, FreeBytes: 6 * gib, ImageBytes: 12 * gib, AllocatedBytes: 12 * gib}, "/i"), Warn, "the volume is safe", "apt-get clean"},

@@ -19,6 +19,8 @@ const (
 	keepFree = 1 * gib
 	// volumeLow is the share of the volume below which there's a warning, in percent.
 	volumeLow = 10
+	// volumeRefusing is the share below which the node begins nothing new, in percent; see host.
+	volumeRefusing = 5
 )
 
 // diskFacts are about the file system that holds the data directory.
@@ -91,8 +93,10 @@ func judgeVolume(u disk.Usage, image string) verdict {
 		return verdict{Fail, detail + fmt.Sprintf("; its image has holes, and the file system below only %s", gibs(u.BelowFreeBytes)), "machines will see write errors when the file system below is full", "apt-get clean"}
 	case u.ImageBytes > 0 && u.AllocatedBytes < u.ImageBytes:
 		return verdict{Warn, detail + "; its image has holes", "whoever fills the file system below takes blocks away from machines", fmt.Sprintf("fallocate -l %d %s", u.ImageBytes, image)}
+	case u.FreeBytes*100 <= u.Bytes*volumeRefusing:
+		return verdict{Fail, detail, "no sandboxes, forks, templates and snapshots are made; what runs, deletes and suspends go on", "space snapshot ls"}
 	case u.FreeBytes*100 < u.Bytes*volumeLow:
-		return verdict{Warn, detail, "new sandboxes and writes of running ones will soon fail", "space sandbox ls"}
+		return verdict{Warn, detail, "from 95 % on nothing new is made, and writes of running sandboxes will fail when it's full", "space snapshot ls"}
 	case u.ImageBytes > 0 && u.BelowFreeBytes < keepFree:
 		return verdict{Warn, detail + fmt.Sprintf("; %s below it", gibs(u.BelowFreeBytes)), "the volume is safe; the database, logs and output of sessions share what is left", "apt-get clean"}
 	default:
