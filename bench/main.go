@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -57,14 +58,14 @@ func main() {
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	report, err := r.all(ctx)
-	if err == nil {
-		err = write(*out, report)
+	report, err := r.all(ctx) // with what was measured before an error
+	if len(report.Results) > 0 {
+		err = errors.Join(err, write(*out, report))
+		show(report)
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	show(report)
 }
 
 type run struct {
