@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -37,8 +38,9 @@ const (
 // guest is a sandbox as one request reaches it: with a token, as a user.
 type guest struct {
 	access
-	plane *client.Plane
-	user  string // "" for the template's
+	plane  *client.Plane
+	user   string       // "" for the template's
+	answer *pacedAnswer // of a request that is Connect's
 }
 
 type guestKey struct{}
@@ -108,6 +110,7 @@ func (f *Facade) entered(next http.Handler) http.Handler {
 			fail(w, r, err)
 			return
 		}
+		g.answer, _ = w.(*pacedAnswer)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), guestKey{}, g)))
 	})
 }
@@ -272,7 +275,7 @@ func paced(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
 		r.Body = &pacedBody{r.Body, c}
-		next.ServeHTTP(&pacedAnswer{w, c}, r)
+		next.ServeHTTP(&pacedAnswer{ResponseWriter: w, conn: c}, r)
 	})
 }
 
@@ -290,6 +293,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 type pacedAnswer struct {
 	http.ResponseWriter
 	conn *http.ResponseController
+	ends atomic.Bool // what is written now is sent with the answer's end
 }
 
 // Write implements io.Writer.
@@ -300,6 +304,9 @@ func (a *pacedAnswer) Write(p []byte) (int, error) {
 
 // Flush implements http.Flusher.
 func (a *pacedAnswer) Flush() {
+	if a.ends.Load() {
+		return
+	}
 	_ = a.conn.SetWriteDeadline(time.Now().Add(pieceTime))
 	_ = a.conn.Flush()
 }

@@ -279,6 +279,9 @@ func (s *stream) pass(e client.Event, why error) (ended bool, err error) {
 		if err := s.start(0); err != nil {
 			return true, err
 		}
+		if s.g.answer != nil {
+			s.g.answer.ends.Store(true) // nothing but the stream's end follows, at once
+		}
 		return true, s.send(end(e.Exit))
 	}
 	return false, nil // a gap: nobody was attached, and what was dropped is older than what is of interest

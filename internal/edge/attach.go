@@ -34,12 +34,17 @@ func (e *Edge) attach(w *answer, r *request) error {
 	return e.follow(r, newSink(w, e.timing), up)
 }
 
-// attachCreated streams a session from its creation on. The client has what it attaches with before anything can go wrong: that is then told by an event,
-// and by the answer when it attaches again.
+// attachCreated streams a session from its creation on. What goes wrong then is told by an event, and by the answer when the client attaches with what it
+// has got. That is sent with what follows at once, in a sandbox that runs, else by itself: there it's waited for the sandbox.
 func (e *Edge) attachCreated(w *answer, r *request, made *controlv1.CreateSessionResponse) error {
 	out := newSink(w, e.timing)
 	out.open(http.StatusCreated)
-	if err := out.event(event{name: "created", data: json.RawMessage(made.GetBody())}); err != nil {
+	created := event{name: "created", data: json.RawMessage(made.GetBody())}
+	tell := out.hold
+	if made.GetTarget() == nil {
+		tell = out.event
+	}
+	if err := tell(created); err != nil {
 		return err
 	}
 	r.session = made.GetSession()
@@ -80,7 +85,8 @@ func (e *Edge) admitTo(r *request, c cursor, target *controlv1.ResolveAttachment
 
 // outlet is how one client gets its events.
 type outlet interface {
-	begin() error         // before the first event
+	begin()               // before the first event
+	flush() error         // when there's no event yet
 	event(event) error    // errSlow: it got through, but late
 	keepAlive() error     // in silence
 	farewell(event) error // the last event, to a client that is late
@@ -98,13 +104,13 @@ func (e *Edge) follow(r *request, out outlet, up *upstream) error {
 }
 
 func (e *Edge) stream(ctx context.Context, out outlet, up *upstream) error {
-	if err := out.begin(); err != nil {
-		return err
-	}
-	if up.held != nil {
-		if err := out.event(*up.held); err != nil || up.held.last {
+	out.begin()
+	if up.held == nil {
+		if err := out.flush(); err != nil {
 			return err
 		}
+	} else if err := out.event(*up.held); err != nil || up.held.last {
+		return err
 	}
 	return e.pump(ctx, out, up)
 }

@@ -22,13 +22,14 @@ func newSink(w *answer, t timing) *sink { return &sink{w: w, slow: t.slow, grace
 const eventStream = "text/event-stream"
 
 // begin answers 200, unless the stream has begun with its session's creation.
-func (s *sink) begin() error {
-	if s.w.begun {
-		return nil
+func (s *sink) begin() {
+	if !s.w.begun {
+		s.open(http.StatusOK)
 	}
-	s.open(http.StatusOK)
-	return s.w.flow.Flush() // at once: no proxy on the way shall keep anything back
 }
+
+// flush sends what there is: no proxy on the way shall keep anything back.
+func (s *sink) flush() error { return s.w.flow.Flush() }
 
 // open is the answer's header.
 func (s *sink) open(status int) {
@@ -47,6 +48,15 @@ func (s *sink) event(e event) error {
 	err = s.write(frame, s.slow)
 	if e.last && errors.Is(err, errSlow) {
 		return nil // it has everything
+	}
+	return err
+}
+
+// hold writes an event that is sent with what follows at once.
+func (s *sink) hold(e event) error {
+	frame, err := e.frame()
+	if err == nil {
+		_, err = s.w.Write(frame)
 	}
 	return err
 }

@@ -19,7 +19,9 @@ type socket struct {
 	gone   atomic.Bool // the client has left
 }
 
-func (s *socket) begin() error { return nil }
+func (s *socket) begin() {}
+
+func (s *socket) flush() error { return nil }
 
 // keepAlive does nothing: see ping.
 func (s *socket) keepAlive() error { return nil }

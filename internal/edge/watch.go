@@ -42,7 +42,8 @@ func (e *Edge) watchFiles(w *answer, r *request) error {
 
 // tellChanges sends a watch's events as they come, keep-alives between them, and one last event.
 func (e *Edge) tellChanges(ctx context.Context, out *sink, c *call) error {
-	if err := out.begin(); err != nil {
+	out.begin()
+	if err := out.flush(); err != nil {
 		return err
 	}
 	if err := out.event(event{name: "ready", data: map[string]any{}}); err != nil {
