@@ -82,7 +82,7 @@ func (d *door) check(w http.ResponseWriter, r *http.Request, rt route) error {
 	}
 	switch {
 	case rt.body == nil && r.ContentLength != 0: // unknown counts: nobody reads it, so nobody may rely on what it says
-		return space.FieldErrorf("body", "this operation takes no body")
+		return space.FieldErrorf("body", "this operation takes no body: what it takes stands in the address, behind a ?")
 	case rt.body == nil:
 		return nil
 	}

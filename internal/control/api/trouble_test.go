@@ -73,8 +73,8 @@ func TestWhatNobodyReads(t *testing.T) {
 	r := newRig(t)
 	session := "/v1/sandboxes/" + space.NewID(space.PrefixSandbox) + "/sessions/" + space.NewID(space.PrefixSession)
 	for _, c := range []struct{ method, path, body, field, detail string }{
-		{"POST", session + "/attachments", "{}", "body", "this operation takes no body"},
-		{"GET", "/v1/sandboxes", "{}", "body", "this operation takes no body"},
+		{"POST", session + "/attachments", "{}", "body", "this operation takes no body: what it takes stands in the address, behind a ?"},
+		{"GET", "/v1/sandboxes", "{}", "body", "this operation takes no body: what it takes stands in the address, behind a ?"},
 		{"GET", "/v1/sandboxes?limit=a", "", "limit", "is not a whole number"},
 		{"GET", "/v1/sandboxes?limit=99999999999999999999", "", "limit", "is not a whole number"},
 	} {
