@@ -70,8 +70,18 @@ var mutants = []mutant{
 	},
 	{
 		name: "what is neither a snapshot's own nor its origin's not looked for", kind: unit, file: "internal/host/snapshot/borrow.go",
-		old: "case !covered(clip(differing, info.Bytes), parts):", new: "case !covered(clip(differing, 0), parts):",
+		old: "case !ok(written, gone):", new: "case !ok(written, gone) && ctx == nil:",
 		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
+	},
+	{
+		name: "digest of a part taken over that was written since", kind: unit, file: "internal/host/snapshot/sums.go",
+		old: "!touches(p.Part, written) && !touches(p.Part, gone)", new: "len(written) >= 0 && !touches(p.Part, gone)",
+		pkg: "internal/host/snapshot", test: "TestADigestIsTakenOverWhereNothingWasWritten",
+	},
+	{
+		name: "digest of a part taken over that was discarded since", kind: unit, file: "internal/host/snapshot/sums.go",
+		old: "!touches(p.Part, written) && !touches(p.Part, gone)", new: "!touches(p.Part, written) && len(gone) >= 0",
+		pkg: "internal/host/snapshot", test: "TestADigestIsTakenOverWhereNothingWasWritten",
 	},
 	{
 		name: "snapshot's name not durable", kind: unit, file: "internal/host/seal/directory.go",

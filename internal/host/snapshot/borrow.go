@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -240,7 +241,7 @@ func (e *entry) verify(ctx context.Context, o Origin, s *Store) error {
 	if err := e.compare(StateName, state, err); err != nil {
 		return err
 	}
-	if err := e.verifyParts(ctx, MemoryName, e.Whole, e.manifest.Changed, o.Memory, s); err != nil {
+	if err := e.verifyMemory(ctx, o, s); err != nil {
 		return err
 	}
 	if _, named := e.manifest.Files[SessionsName]; !named || e.Machine.Sessions == 0 {
@@ -255,26 +256,52 @@ func (e *entry) verifyDisk(ctx context.Context, o Origin, s *Store) error {
 	if e.manifest.Files[DiskName].SHA256 == "" {
 		return nil
 	}
-	return e.verifyParts(ctx, DiskName, e.manifest.WholeDisk, e.manifest.DiskChanged, o.Disk, s)
+	if e.manifest.WholeDisk {
+		info, err := seal.Digest(ctx, e.file(DiskName))
+		return e.compare(DiskName, info, err)
+	}
+	for _, p := range e.manifest.DiskChanged {
+		info, err := seal.Parts(ctx, e.file(DiskName), []seal.Part{p.Part})
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s can't be read", DiskName)
+		case info.SHA256 != p.SHA256:
+			return fmt.Errorf("%s isn't what was saved, from byte %d on", DiskName, p.Offset)
+		}
+	}
+	return s.verifyRest(ctx, e, DiskName, o.Disk, func(written, gone []seal.Part) bool {
+		written, gone, err := namedOfDisk(written, gone, e.manifest.Files[DiskName].Bytes)
+		return err == nil && slices.Equal(written, parts(e.manifest.DiskChanged)) && slices.Equal(gone, e.manifest.DiskGone)
+	})
 }
 
-// verifyParts compares a file, or those parts of it that aren't its origin's, with the manifest. If the origin is there the rest must share its blocks.
-func (e *entry) verifyParts(ctx context.Context, name string, whole bool, parts []seal.Part, origin string, s *Store) error {
-	if whole {
-		info, err := seal.Digest(ctx, e.file(name))
-		return e.compare(name, info, err)
+// verifyMemory reads the memory, or those parts of it that aren't its origin's.
+func (e *entry) verifyMemory(ctx context.Context, o Origin, s *Store) error {
+	if e.Whole {
+		info, err := seal.Digest(ctx, e.file(MemoryName))
+		return e.compare(MemoryName, info, err)
 	}
-	info, err := seal.Parts(ctx, e.file(name), parts)
-	if err := e.compare(name, info, err); err != nil || origin == "" {
+	info, err := seal.Parts(ctx, e.file(MemoryName), e.manifest.Changed)
+	if err := e.compare(MemoryName, info, err); err != nil {
 		return err
 	}
-	differing, err := s.differing(ctx, e.file(name), origin)
+	return s.verifyRest(ctx, e, MemoryName, o.Memory, func(written, _ []seal.Part) bool {
+		return covered(clip(written, info.Bytes), e.manifest.Changed)
+	})
+}
+
+// verifyRest looks at how a file differs from its origin, as long as that's there.
+func (s *Store) verifyRest(ctx context.Context, e *entry, name, origin string, ok func(written, gone []seal.Part) bool) error {
+	if origin == "" {
+		return nil
+	}
+	written, gone, err := s.differing(ctx, e.file(name), origin)
 	switch {
 	case errors.Is(err, disk.ErrFragmented), errors.Is(err, os.ErrNotExist): // of which nothing can be said
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s can't be looked at", name)
-	case !covered(clip(differing, info.Bytes), parts):
+	case !ok(written, gone):
 		return fmt.Errorf("%s isn't what was saved: parts of it are neither its own nor those of what it was made from", name)
 	}
 	return nil

@@ -144,13 +144,14 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 		return seal.Info{}, err
 	}
 	o, give := b.store.origin(m.Template, from)
+	var written, gone []seal.Part
 	err = disk.ErrFragmented
 	if give != nil {
-		m.DiskChanged, err = b.store.differing(ctx, path, o.Disk)
+		written, gone, err = b.store.differing(ctx, path, o.Disk)
 		give()
 	}
 	if err == nil {
-		m.DiskChanged, err = named(m.DiskChanged)
+		written, gone, err = namedOfDisk(written, gone, size)
 	}
 	if errors.Is(err, disk.ErrFragmented) {
 		m.WholeDisk = true
@@ -159,8 +160,11 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 	if err != nil {
 		return seal.Info{}, err
 	}
-	m.DiskChanged = clip(m.DiskChanged, size)
-	return seal.Parts(ctx, path, m.DiskChanged)
+	m.DiskGone = gone
+	if m.DiskChanged, err = b.sums(ctx, path, written); err != nil {
+		return seal.Info{}, err
+	}
+	return total(size, m.DiskChanged), nil
 }
 
 // sealMemory makes the memory durable, and notes what differs from its origin; all of it if there's none, or it's cut into too many pieces.

@@ -66,7 +66,8 @@ type manifest struct {
 	Order
 	Machine
 	Changed     []seal.Part          `json:"changed,omitempty"`      // the parts of the memory that its digest is of, unless that's all of it
-	DiskChanged []seal.Part          `json:"disk_changed,omitempty"` // the same of the disk
+	DiskChanged []sum                `json:"disk_changed,omitempty"` // the parts of the disk that aren't its origin's, unless its digest is of all of it
+	DiskGone    []seal.Part          `json:"disk_gone,omitempty"`    // the parts of its origin that the disk hasn't any more: they were written over, or discarded
 	WholeDisk   bool                 `json:"whole_disk,omitempty"`   // its digest is of all of the disk
 	Files       map[string]seal.Info `json:"files"`                  // sessions, if there are some, among them
 }

@@ -10,7 +10,7 @@ import (
 
 const (
 	partGap  = 64 << 10 // bytes: parts that are as close are one, for a manifest that stays small; what is between them is the origin's and stays so, too
-	maxParts = 1 << 17  // of one file that a manifest names; some 40 bytes each
+	maxParts = 1 << 16  // of one file that a manifest names; some 40 bytes each, and 80 more with a digest
 )
 
 // Origin is where the files of a machine were copied from.
@@ -49,17 +49,18 @@ func (s *Store) runs(ctx context.Context, path string) ([]run, error) {
 	return out, err
 }
 
-// differing returns the parts of a file that have blocks, and others than its origin has there. Both have been synced. Holes are none.
-func (s *Store) differing(ctx context.Context, path, origin string) ([]seal.Part, error) {
+// differing returns the parts of a file that have blocks, and others than its origin has there, and those where the origin has some that the file hasn't: they were
+// written over or discarded. Both have been synced.
+func (s *Store) differing(ctx context.Context, path, origin string) (written, gone []seal.Part, err error) {
 	own, err := s.runs(ctx, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	theirs, err := s.runs(ctx, origin)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return without(own, theirs), nil
+	return without(own, theirs), without(theirs, own), nil
 }
 
 // named returns parts as a manifest names them: those that are close are one. disk.ErrFragmented if they're too many.

@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
@@ -122,6 +125,18 @@ func write(t *testing.T, path string, at int64, text string) {
 	}
 }
 
+// punch discards a block of a file.
+func punch(t *testing.T, path string, at int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, block), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // takeOf makes a snapshot of a machine whose disk and memory are copies of some files, with a change in each.
 func takeOf(t *testing.T, s *Store, o Origin, m Machine, at int64) Report {
 	t.Helper()
@@ -158,7 +173,7 @@ func TestADiskIsReadWhereItDiffers(t *testing.T) {
 	for at, r := range map[int64]Report{1 << 20: parent, 2 << 20: child} {
 		made := s.manifestOf(r.Snapshot)
 		want := []seal.Part{{Offset: at, Bytes: block}}
-		if made.WholeDisk || len(made.DiskChanged) != 1 || made.DiskChanged[0] != want[0] || made.Files[DiskName].Data != block {
+		if made.WholeDisk || len(made.DiskChanged) != 1 || made.DiskChanged[0].Part != want[0] || made.Files[DiskName].Data != block {
 			t.Errorf("of the disk it names %v, %+v", made.DiskChanged, made.Files[DiskName])
 		}
 	}
@@ -176,28 +191,95 @@ func TestADiskIsReadWhereItDiffers(t *testing.T) {
 	again()
 	check(parent, false, "")
 	check(child, false, "")
-	tamper := func(r Report, name string, at int64) {
+	tamper := func(r Report, name string, how func(path string)) {
 		t.Helper()
 		dir := s.dirOf(r.Snapshot, "")
 		if err := btrfs.SetReadOnly(dir, false); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, name), at, "tampered")
+		how(filepath.Join(dir, name))
 		if err := errors.Join(disk.Sync(filepath.Join(dir, name)), disk.SetReadOnly(dir)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// What is its origin's, and what is its own.
-	tamper(child, MemoryName, 3<<20)
+	overwrite := func(at int64) func(string) { return func(path string) { write(t, path, at, "tampered") } }
+	tamper(child, MemoryName, overwrite(3<<20))
 	again()
 	check(child, false, space.CodeSnapshotUnusable)
 	check(child, true, "")
-	tamper(child, DiskName, 3<<20)
+	tamper(child, DiskName, func(path string) { punch(t, path, 3<<20) })
 	again()
 	check(child, true, space.CodeSnapshotUnusable)
-	tamper(parent, DiskName, 1<<20)
+	tamper(parent, DiskName, overwrite(3<<20))
 	again()
 	check(parent, true, space.CodeSnapshotUnusable)
+	third := takeOf(t, s, Origin{Disk: base, Memory: base}, Machine{TemplateDigest: "sha256:base", Kernel: "k", At: time.Now(), VMM: m.VMM, Sessions: 1}, 1<<20)
+	tamper(third, DiskName, overwrite(1<<20))
+	again()
+	check(third, true, space.CodeSnapshotUnusable)
+}
+
+// TestADigestIsTakenOverWhereNothingWasWritten takes two snapshots of one execution: what was written, or discarded, between them is read for the second, and nothing else.
+func TestADigestIsTakenOverWhereNothingWasWritten(t *testing.T) {
+	v, base, reopen := volumeOf(t)
+	s := reopen()
+	live := filepath.Join(v.Path, "live")
+	if err := disk.Clone(base, live, 0); err != nil {
+		t.Fatal(err)
+	}
+	const same, written, discarded, filled, fresh = 1 << 20, 2 << 20, 3 << 20, 7 << 19, 1 << 19
+	for _, at := range []int64{same, written, written + 2*block, discarded, discarded + 2*block, filled, filled + 2*block} {
+		write(t, live, at, "first")
+	}
+	punch(t, live, filled+block)
+	route := full().Route
+	take := func() (Report, manifest) {
+		t.Helper()
+		if err := disk.Sync(live); err != nil {
+			t.Fatal(err)
+		}
+		o := full()
+		o.Route, o.Kind = route, Disk
+		b, err := s.Begin(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(b.Make(), disk.Clone(live, b.File(DiskName), 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Publish(t.Context(), Machine{TemplateDigest: "sha256:base", At: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := s.Find(o.Snapshot)
+		return r, s.manifestOf(o.Snapshot)
+	}
+	first, m := take()
+	if n := len(m.DiskChanged); n != 4 {
+		t.Fatalf("it names %v", m.DiskChanged)
+	}
+	for i := range m.DiskChanged { // which nobody would come to by reading
+		s.entries[first.Snapshot].manifest.DiskChanged[i].SHA256 = "known"
+	}
+	write(t, live, written+block, "second")
+	write(t, live, fresh, "second")
+	write(t, live, filled+block, "second")
+	punch(t, live, discarded+block)
+	second, m := take()
+	got := map[int64]string{}
+	for _, p := range m.DiskChanged {
+		info, err := seal.Parts(t.Context(), filepath.Join(s.dirOf(second.Snapshot, ""), DiskName), []seal.Part{p.Part})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[p.Offset] = map[string]string{info.SHA256: "read", "known": "taken over"}[p.SHA256]
+	}
+	if diff := cmp.Diff(map[int64]string{fresh: "read", same: "taken over", written: "read", discarded: "read", filled: "read"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := s.entries[first.Snapshot].loads; n != 0 {
+		t.Errorf("the first is held %d times", n)
+	}
 }
 
 // TestADiskWithoutItsOriginIsReadWhole has a template that was built anew meanwhile.

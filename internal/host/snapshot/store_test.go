@@ -424,7 +424,7 @@ func FuzzBorrow(f *testing.F) {
 	m.Sessions, m.Whole = 0, true
 	for _, x := range []manifest{
 		{Format: format, Order: full(), Machine: m, WholeDisk: true, Files: sums},
-		{Format: format, Order: full(), Machine: machineOf(), Changed: []seal.Part{{Offset: block, Bytes: block}}, DiskChanged: []seal.Part{{Bytes: 1 << 62}, {Offset: -1}}, Files: sums},
+		{Format: format, Order: full(), Machine: machineOf(), Changed: []seal.Part{{Offset: block, Bytes: block}}, DiskChanged: []sum{{Part: seal.Part{Bytes: 1 << 62}}, {Part: seal.Part{Offset: -1}}}, Files: sums},
 	} {
 		b, err := json.Marshal(x)
 		if err != nil {
