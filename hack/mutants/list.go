@@ -350,4 +350,36 @@ var mutants = []mutant{
 		old: "if b.held+blockBytes > b.limit {", new: "if b.held+blockBytes < b.limit {",
 		pkg: "internal/host/vmm/pages", test: "TestChangedPagesOfARealMapping",
 	},
+
+	// What a sandbox does by itself, and what it takes.
+	{
+		name: "each snapshot counts what others hold", kind: unit, file: "internal/host/snapshot/ledger.go",
+		old: "fresh += int64(bits.OnesCount64(mask &^ *word))", new: "fresh += int64(bits.OnesCount64(mask))",
+		pkg: "internal/host/snapshot", test: "TestEachBlockCountsOnce",
+	},
+	{
+		name: "a small change of what a snapshot counts isn't kept", kind: unit, file: "internal/control/nodesync/decide_snapshots.go",
+		old: "if r.Bytes != 0 && r.Bytes != was.Bytes {", new: "if r.Bytes > was.Bytes+1<<20 {",
+		pkg: "internal/control/nodesync", test: "TestWhatASnapshotCountsIsKept",
+	},
+	{
+		name: "memory is promised twice", kind: unit, file: "internal/control/placement/placement.go",
+		old: "case room.Load.MemoryBytes+shape.MemoryBytes > memory:", new: "case room.Load.MemoryBytes+shape.MemoryBytes > 2*memory:",
+		pkg: "internal/control/placement", test: "TestCheck",
+	},
+	{
+		name: "every process rolls", kind: unit, file: "internal/control/sandboxes/verbs_snapshot.go",
+		old: "if !due {", new: `if !due && kind == "none" {`,
+		pkg: "internal/postgres", test: "TestOneOfSeveralProcessesRolls",
+	},
+	{
+		name: "a silent client isn't activity", kind: unit, file: "internal/node/manager/stream.go",
+		old: "out[s.route.Execution] = t.now()", new: "_ = s",
+		pkg: "internal/node/manager", test: "TestASilentClientIsActivity",
+	},
+	{
+		name: "who was resumed is suspended for its memory", kind: unit, file: "internal/control/sandboxes/verbs.go",
+		old: "if State(now.Sandbox) != space.StatePaused {", new: "if State(now.Sandbox) == space.StateDeleted {",
+		pkg: "internal/control/sandboxes", test: "TestRelieveSuspendsOnlyWhatIsPaused",
+	},
 }
