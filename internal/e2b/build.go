@@ -405,6 +405,7 @@ func (n *build) keep(line client.LogLine) {
 	if n.cut {
 		return
 	}
+	line.Text = n.said(line.Text)
 	if len(n.lines) >= maxLines-1 || n.size+len(line.Text) > maxLog-len(cutNotice) {
 		n.cut, line.Text = true, cutNotice
 	}
@@ -442,8 +443,26 @@ func (n *build) stepName(step int) string {
 		return stepBase
 	case step > len(n.origin):
 		return stepFinalize
+	case n.origin[step-1] < 1: // what builds do for themselves before
+		return stepBase
 	}
 	return strconv.Itoa(n.origin[step-1])
+}
+
+// ownStep finds the platform's number of a step, which begins a text.
+var ownStep = regexp.MustCompile(`^step (\d+)(: | is as it was)`)
+
+// said is a text of the platform's as the SDK's user wrote it: with the number of the user's own step, and a command without what is put around it.
+func (n *build) said(text string) string {
+	if m := ownStep.FindStringSubmatchIndex(text); m != nil {
+		number, _ := strconv.Atoi(text[m[2]:m[3]]) // too large a one is none of the steps
+		return "step " + n.stepName(number) + text[m[3]:]
+	}
+	if command, ok := strings.CutPrefix(text, "run "+bashBefore+"'"); ok {
+		command = strings.TrimSuffix(strings.TrimSuffix(command, " …"), "'"+bashAfter)
+		return "run " + strings.ReplaceAll(command, `'\''`, "'")
+	}
+	return text
 }
 
 // entries are the lines after the first ones.
@@ -530,7 +549,7 @@ func (n *build) reason(t client.Template) map[string]any {
 		step = n.stepName(*t.FailedStep)
 	}
 	if t.Error != nil && t.Error.Detail != nil {
-		message = *t.Error.Detail
+		message = n.said(*t.Error.Detail)
 	}
 	return map[string]any{"message": message, "step": step, "logEntries": []logEntry{}}
 }

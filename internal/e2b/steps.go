@@ -237,9 +237,13 @@ func pattern(word string) string {
 }
 
 // bash has a command run by bash, as in E2B's builds, where the image has one.
-func bash(command string) string {
-	return "if [ -x /bin/bash ]; then exec /bin/bash -c " + quote(command) + "; fi\n" + command
-}
+func bash(command string) string { return bashBefore + quote(command) + bashAfter + "\n" + command }
+
+// What bash puts around a command.
+const (
+	bashBefore = "if [ -x /bin/bash ]; then exec /bin/bash -c "
+	bashAfter  = "; fi"
+)
 
 // source says what is built upon, and as whom.
 func (o *buildOrder) source(into *client.TemplateCreate) error {
