@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -93,6 +94,54 @@ func watchVisits(t *testing.T, s client.SessionCreated) *visits {
 		v.done <- r
 	}()
 	return v
+}
+
+// TestInputWaitsForASuspendedSandbox types into a command before its sandbox is suspended, and while it is: that wakes nothing, and arrives when somebody has.
+func TestInputWaitsForASuspendedSandbox(t *testing.T) {
+	s := create(t, "mini")
+	in := shell("while read x; do echo got $x; done")
+	in.OpenStdin = ptr(true)
+	echo := session(t, s, in)
+	first := make(chan struct{})
+	done := make(chan result, 1)
+	go func() {
+		heard := sync.OnceFunc(func() { close(first) })
+		done <- follow(t, echo, func(e client.Event) {
+			if e.Type == client.EventStdout {
+				heard()
+			}
+		})
+	}()
+	plane, err := platform.client.Plane(t.Context(), s.Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plane.Close(t.Context())
+	keys, typed := io.Pipe()
+	defer typed.Close()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := plane.SendStdin(t.Context(), echo.Session.Id, 0, keys, true)
+		sent <- err
+	}()
+	fmt.Fprintln(typed, "one")
+	<-first
+	verb(t, s.Id, "suspend")
+	fmt.Fprintln(typed, "two")
+	typed.Close()
+	select { // more than a client takes to come back several times
+	case err := <-sent:
+		t.Fatalf("a suspended sandbox has taken it: %v", err)
+	case <-time.After(3 * time.Second):
+	}
+	if now, err := platform.client.GetSandbox(t.Context(), s.Id); err != nil || now.State != "suspended" || now.Execution.Epoch != 1 {
+		t.Fatalf("typing made of it %+v, %v", now, err)
+	}
+	verb(t, s.Id, "restore")
+	if err := <-sent; err != nil {
+		t.Errorf("the input broke off: %v", err)
+	}
+	(<-done).want(t, 0, "got one\ngot two\n", "")
 }
 
 // TestASuspendedSandboxTakesNothing has no machine's process, and none of its node's memory.

@@ -61,7 +61,7 @@ func verb(t *testing.T, id, verb string) client.Sandbox {
 // createAs makes a sandbox of mini with more than its template says, that lives as long as the test.
 func createAs(t *testing.T, in map[string]any) client.Sandbox {
 	t.Helper()
-	if in["template"] == nil {
+	if in["template"] == nil && in["snapshot"] == nil {
 		in["template"] = "mini"
 	}
 	o, _ := call[client.Operation](t, "POST", "/v1/sandboxes?wait=180s", in)

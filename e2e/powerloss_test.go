@@ -68,6 +68,9 @@ func (p *powered) story() []chapter {
 	var key client.KeyCreated
 	var ran, written, stopped, restarted, deleted client.Sandbox
 	var said client.SessionCreated
+	var suspended, kept, forked alive
+	var shot client.Snapshot
+	var children []client.Sandbox
 	return []chapter{
 		{"template", func(t *testing.T) { p.must(t, "template", "build", "mini") }, func(t *testing.T) {
 			if got, err := p.client.GetTemplate(t.Context(), "mini"); err != nil || got.State != "ready" {
@@ -149,6 +152,48 @@ func (p *powered) story() []chapter {
 		}, func(t *testing.T) {
 			p.restart(t, restarted)
 			verbatim(t, p.client, restarted, "cat /root/file", "before\n")
+		}},
+		{"suspend", func(t *testing.T) {
+			suspended = p.live(t, "suspended")
+			if now, err := p.client.SuspendSandbox(t.Context(), suspended.box.Id); err != nil || now.State != "suspended" {
+				t.Fatalf("%+v, %v", now, err)
+			}
+		}, func(t *testing.T) {
+			if now, err := p.client.GetSandbox(t.Context(), suspended.box.Id); err != nil || now.State != "suspended" {
+				t.Fatalf("the sandbox is %s, want suspended: %v", now.State, err)
+			}
+			if _, err := p.client.RestoreSandbox(t.Context(), suspended.box.Id, false); err != nil {
+				t.Fatal(err)
+			}
+			p.lives(t, suspended.box, suspended)
+		}},
+		{"snapshot", func(t *testing.T) {
+			kept = p.live(t, "kept")
+			var err error
+			if shot, err = p.client.CreateSnapshot(t.Context(), kept.box.Id, client.SnapshotCreate{}); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T) {
+			p.lost(t, kept.box)
+			if _, err := p.client.RollbackSandbox(t.Context(), kept.box.Id, shot.Id, false); err != nil {
+				t.Fatal(err)
+			}
+			p.lives(t, kept.box, kept)
+		}},
+		{"fork", func(t *testing.T) {
+			forked = p.live(t, "forked")
+			var err error
+			if children, err = p.client.ForkSandbox(t.Context(), forked.box.Id, client.SandboxFork{Count: ptr(2)}); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range children {
+				p.lives(t, c, forked)
+			}
+		}, func(t *testing.T) {
+			for _, c := range children { // as every sandbox that runs: it's lost, and has its disk
+				p.restart(t, c)
+				verbatim(t, p.client, c, "cat /root/file", "forked")
+			}
 		}},
 		{"delete", func(t *testing.T) {
 			deleted = p.create(t)
@@ -336,6 +381,41 @@ func (p *powered) create(t *testing.T) client.Sandbox {
 // restart starts a sandbox that the power loss has ended: it's lost, says so, and has its disk.
 func (p *powered) restart(t *testing.T, s client.Sandbox) {
 	t.Helper()
+	p.lost(t, s)
+	if _, err := p.client.StartSandbox(t.Context(), s.Id); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+}
+
+// alive is a sandbox with a text in a file that wasn't synced, in memory, and in a process.
+type alive struct {
+	box  client.Sandbox
+	text string
+	pid  string
+}
+
+// live makes one.
+func (p *powered) live(t *testing.T, text string) alive {
+	t.Helper()
+	a := alive{box: p.create(t), text: text}
+	script := fmt.Sprintf("printf %s >/root/file; printf %s >/dev/shm/file; TEXT=%s sleep 100000 >/dev/null 2>&1 & echo $!", text, text, text)
+	created, err := p.client.CreateSession(t.Context(), a.box.Id, client.SessionCreate{Shell: &script, User: ptr("root")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.pid = strings.TrimSpace(string(followOn(t, p.client, created, func(client.Event) {}).stdout))
+	return a
+}
+
+// lives checks that a sandbox has all of it.
+func (p *powered) lives(t *testing.T, s client.Sandbox, a alive) {
+	t.Helper()
+	verbatim(t, p.client, s, "cat /root/file /dev/shm/file; tr '\\0' '\\n' </proc/"+a.pid+"/environ | grep ^TEXT=", a.text+a.text+"TEXT="+a.text+"\n")
+}
+
+// lost waits until a sandbox is, which the power loss has ended.
+func (p *powered) lost(t *testing.T, s client.Sandbox) {
+	t.Helper()
 	eventually(t, callDeadline, "the sandbox is lost", func() bool {
 		now, err := p.client.GetSandbox(t.Context(), s.Id)
 		if err != nil {
@@ -343,9 +423,6 @@ func (p *powered) restart(t *testing.T, s client.Sandbox) {
 		}
 		return now.State == "lost"
 	})
-	if _, err := p.client.StartSandbox(t.Context(), s.Id); err != nil {
-		t.Fatalf("start: %v", err)
-	}
 }
 
 // showLogs shows what the platform has written last.

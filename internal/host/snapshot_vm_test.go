@@ -22,6 +22,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -203,7 +204,11 @@ func (r *rig) identity(route space.Route) (boot, machine, name string) {
 }
 
 // suspendAndRestore suspends twice: what a machine was booted for and what was restored are saved in different ways.
-func suspendAndRestore(t *testing.T, r *rig, mini string) {
+func suspendAndRestore(t *testing.T, r *rig, mini string) { suspendRounds(t, r, mini, 2) }
+
+// suspendRounds suspends a machine and restores it by another daemon, again and again: its files, a counter, a server and a session go on, and what it has
+// of the volume stays as much.
+func suspendRounds(t *testing.T, r *rig, mini string, rounds int) {
 	route := r.route()
 	r.ensure(mini, route)
 	r.run(route, "/bin/sh", "-c", "dd if=/dev/urandom of=$HOME/data bs=1M count=8 2>/dev/null && cp $HOME/data /dev/shm/data")
@@ -214,7 +219,9 @@ func suspendAndRestore(t *testing.T, r *rig, mini string) {
 	r.run(route, "/bin/sh", "-c", ask)
 	boot, machine, name := r.identity(route)
 	c, done := r.count(t.Context(), route)
-	for round := range 2 {
+	var last *controlv1.SnapshotReport
+	var used int64
+	for round := range rounds {
 		c.more(t, 5)
 		s := r.suspend(route)
 		if err := <-done; err != nil || c.last.GetEnded().GetReason() != "suspended" {
@@ -235,11 +242,10 @@ func suspendAndRestore(t *testing.T, r *rig, mini string) {
 		route = successor(route)
 		r.load(s, route)
 		r.remove(old)
-		if round == 0 {
-			r.removeSnapshot(s)
-		} else {
-			defer r.removeSnapshot(s)
+		if last != nil {
+			r.removeSnapshot(last)
 		}
+		last = s
 		c.route = route
 		done = r.follow(t.Context(), c)
 		c.more(t, 5)
@@ -257,10 +263,45 @@ func suspendAndRestore(t *testing.T, r *rig, mini string) {
 			t.Errorf("it's %s %s %s, and was %s %s %s", nextBoot, nextMachine, nextName, boot, machine, name)
 		}
 		boot = nextBoot
+		if round == 1 { // from now on each round leaves what the one before has left
+			used = r.used()
+		}
+		r.awaitUsed(used+roundsMayTake, round)
 	}
+	defer r.removeSnapshot(last)
 	r.stopExecution(route)
 	r.checkDisk(route)
 	r.remove(route)
+}
+
+// roundsMayTake is how much more of the volume a sandbox may use after any number of suspends: what it has written itself, and the session's output.
+const roundsMayTake = 64 << 20
+
+// used is how much of the volume is.
+func (r *rig) used() int64 {
+	r.t.Helper()
+	if err := disk.Sync(filepath.Join(r.volume().Path, "executions")); err != nil { // what was removed is free then
+		r.t.Fatal(err)
+	}
+	u, err := r.volume().Usage()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return u.Bytes - u.FreeBytes
+}
+
+// awaitUsed waits until no more than that of the volume is used: btrfs frees what was removed later. Before the second round nothing is known.
+func (r *rig) awaitUsed(most int64, round int) {
+	r.t.Helper()
+	for until := time.Now().Add(time.Minute); round > 0; time.Sleep(50 * time.Millisecond) {
+		now := r.used()
+		if now <= most {
+			return
+		}
+		if time.Now().After(until) {
+			r.t.Fatalf("%d MiB of the volume are used after round %d, at most %d MiB may be", now>>20, round+1, most>>20)
+		}
+	}
 }
 
 // checkPID checks that a client's session is listed with its process, as it's known in the guest.
