@@ -197,7 +197,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	named := *operation(t, r.do(t, "POST", path+"?wait=30s", `{"kind":"disk","name":"before"}`), 201, "succeeded").Snapshot
 	r.do(t, "POST", path, `{"name":"before"}`).code(t, space.CodeConflict)
-	for _, body := range []string{`{"name":"Before"}`, `{"name":""}`, `{"kind":"half"}`, `{"name":"snp_x y"}`} {
+	for _, body := range []string{`{"name":"Before"}`, `{"name":""}`, `{"kind":"half"}`, `{"name":"snp_x y"}`, `{"name":"` + named.Id + `"}`} {
 		r.do(t, "POST", path, body).code(t, space.CodeInvalid)
 	}
 	list := decode[gen.SnapshotPage](t, r.do(t, "GET", path, nil).want(t, 200)).Items

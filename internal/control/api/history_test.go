@@ -101,6 +101,9 @@ func TestSuspendAndRestore(t *testing.T) {
 	if !slices.Contains(types, "sandbox.suspended") || !slices.Contains(types, "snapshot.ready") || types[len(types)-1] != "sandbox.restored" {
 		t.Errorf("events %v", types)
 	}
+	for _, wrong := range []string{"restore?cold=maybe", "rollback?snapshot=%00", "rollback?snapshot=snp_x"} {
+		r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/"+wrong, nil).code(t, space.CodeInvalid)
+	}
 	r.verb(t, box.Id, "suspend")
 	r.deleteSandbox(t, box.Id)
 	r.node.without(t, func() bool { return len(r.node.snapshots) == 0 && len(r.node.executions) == 0 })

@@ -73,6 +73,8 @@ func failParameter(w http.ResponseWriter, r *http.Request, err error) {
 	var many *gen.TooManyValuesForParamError
 	var number *strconv.NumError
 	switch {
+	case errors.As(err, &format) && errors.As(format.Err, &number) && number.Func == "ParseBool":
+		fail(w, r, space.FieldErrorf(format.ParamName, "is neither true nor false"))
 	case errors.As(err, &format) && errors.As(format.Err, &number):
 		fail(w, r, space.FieldErrorf(format.ParamName, "is not a whole number"))
 	case errors.As(err, &format):

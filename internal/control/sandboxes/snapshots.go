@@ -3,6 +3,7 @@ package sandboxes
 import (
 	"context"
 	"regexp"
+	"strings"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -58,8 +59,16 @@ func (s *Sandboxes) Fork(ctx context.Context, project, id string, f Fork, r reco
 	return operation, nil
 }
 
-// nameRE is what a snapshot may be called.
+// nameRE is what a snapshot may be called, but for what looks like an id.
 var nameRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+
+// idsBegin is how the ids of snapshots begin, and no name.
+const idsBegin = string(space.PrefixSnapshot) + "_"
+
+// isRef reports whether a text can be a snapshot's id or name.
+func isRef(ref string) bool {
+	return space.CheckID(space.PrefixSnapshot, ref) == nil || nameRE.MatchString(ref)
+}
 
 // Take writes that a snapshot of a sandbox is to be taken, which goes on, and returns the operation: an earlier one if the request's Idempotency-Key has
 // made it already. One with a name stays when the sandbox is deleted.
@@ -67,6 +76,8 @@ func (s *Sandboxes) Take(ctx context.Context, project, id string, kind record.Sn
 	switch {
 	case kind != record.SnapshotDisk && kind != record.SnapshotFull:
 		return "", space.FieldErrorf("kind", "is %q: it must be disk or full", space.Clip(string(kind)))
+	case strings.HasPrefix(name, idsBegin): // it would stand for another one
+		return "", space.FieldErrorf("name", "%q begins as ids do: choose one that doesn't begin with %s", space.Clip(name), idsBegin)
 	case name != "" && !nameRE.MatchString(name):
 		return "", space.FieldErrorf("name", "%q is not a name: 1 to 64 lower-case letters, digits, dots, dashes and underscores, the first and last a letter or digit", space.Clip(name))
 	}
@@ -92,7 +103,7 @@ func (s *Sandboxes) Wake(ctx context.Context, project, id string) (operation str
 
 // Snapshot returns a project's snapshot by id or name; not_found if it has none.
 func (s *Sandboxes) Snapshot(ctx context.Context, project, ref string) (record.Snapshot, error) {
-	if space.CheckID(space.PrefixSnapshot, ref) != nil && !nameRE.MatchString(ref) {
+	if !isRef(ref) {
 		return record.Snapshot{}, space.Errorf(space.CodeNotFound, "the snapshot does not exist")
 	}
 	return s.store.Snapshot(ctx, project, ref)

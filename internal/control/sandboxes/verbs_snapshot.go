@@ -213,6 +213,9 @@ func target(now record.Situation, ref string) (record.Snapshot, error) {
 		}
 		ref = now.Sandbox.Recovery.Snapshot
 	}
+	if !isRef(ref) {
+		return record.Snapshot{}, space.FieldErrorf("snapshot", "%q is no snapshot's id or name", space.Clip(ref))
+	}
 	n, err := now.Snapshot(ref)
 	if space.CodeOf(err) == space.CodeNotFound || err == nil && n.Route.Sandbox != now.Sandbox.ID {
 		return record.Snapshot{}, space.FieldErrorf("snapshot", "%q is no snapshot of this sandbox: of another one's a new sandbox is created", space.Clip(ref))
