@@ -22,6 +22,7 @@ const (
 	maxInterval = 30 * time.Second // the longest call_again_after that is obeyed
 	quickAnswer = 200 * time.Millisecond
 	endTime     = time.Second            // how long an overtaken call may take to end by itself
+	passedTime  = 20 * time.Millisecond  // the same once the one that overtook it has its answer
 	minGap      = 10 * time.Millisecond  // between one overtaking and the next: so changes coalesce, and one alone is told at once
 	maxGap      = 250 * time.Millisecond // to which that grows while overtaken calls bring no answer
 )
@@ -123,8 +124,22 @@ func (m *Manager) await(ctx context.Context, c *call, from time.Time) (next *cal
 		return nil
 	}
 	next = m.ask(ctx)
-	c.end(endTime)
+	c.giveWay(next)
 	return next
+}
+
+// giveWay returns when a call has ended that another one overtook. If that other one is answered first, they have probably passed each other on their way: this one
+// came later, is the newest to the control plane, and would hang on there with the older report. What it may have been told is told again.
+func (c *call) giveWay(next *call) {
+	limit := time.NewTimer(endTime)
+	defer limit.Stop()
+	select {
+	case <-c.done:
+	case <-limit.C:
+	case <-next.done:
+		wait(context.Background(), passedTime, c.done)
+	}
+	c.end(0)
 }
 
 // take does what a call's answer says, waits included.
