@@ -47,7 +47,7 @@ var laws = []law{
 	{of: "internal/guest", only: []string{".", "api", "internal/guest"}, reason: "the guest's binary stays small and knows nothing of the platform"},
 	{of: "cmd/spaced-guest", only: []string{".", "api", "internal/guest"}, reason: "the guest's binary stays small and knows nothing of the platform"},
 	{of: "internal/cli", never: append(except(halves, "internal/cli", "client"), "internal/postgres"), reason: "the CLI is a client of the public API"},
-	{of: "internal/e2b", only: []string{".", "api", "client", "internal/public", "internal/telemetry"}, reason: "it's a client of the public API and nothing more"},
+	{of: "internal/e2b", only: []string{".", "api", "client", "internal/public", "internal/telemetry", "internal/durable"}, reason: "it's a client of the public API and nothing more"},
 	{of: "internal/instance", only: []string{}, reason: "a kit that knows the domain isn't a kit"},
 	{of: "internal/proc", only: []string{}, reason: "a kit that knows the domain isn't a kit"},
 	{of: "internal/durable", only: []string{}, reason: "a kit that knows the domain isn't a kit"},
