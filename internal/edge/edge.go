@@ -118,9 +118,9 @@ var usualTiming = timing{
 func New(c Config) *Edge {
 	return &Edge{
 		control: c.Control, plane: c.Plane, node: c.Node, sandboxes: c.Sandboxes, uploads: c.Uploads, version: c.Version, origins: c.Origins, timing: usualTiming,
-		attaches:  newSlots("attaches", "session", maxAttaches, maxAttachesPerSession),
-		calls:     newSlots("calls", "sandbox", maxCalls, maxCallsPerSandbox),
-		uploading: newSlots("senders", "upload", maxUploads, maxUploadsPerUpload),
+		attaches:  newSlots("attaches", "session", maxAttaches, maxAttachesPerProject, maxAttachesPerSession),
+		calls:     newSlots("calls", "sandbox", maxCalls, maxCallsPerProject, maxCallsPerSandbox),
+		uploading: newSlots("senders", "upload", maxUploads, maxUploadsPerProject, maxUploadsPerUpload),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type target struct {
 	edge    *Edge
 	route   *routev1.Route
+	project string // whose sandbox it is
 	user    string // who acts in it: the one that the request names or the template's default, "" if there is none
 	resolve func(context.Context) (*target, error)
 	leave   func() // gives the slots back
@@ -43,7 +44,7 @@ func (e *Edge) enter(r *request, resolve func(context.Context) (*target, error))
 		release()
 		return nil, err
 	}
-	leave, err := e.calls.join(t.route.GetSandbox())
+	leave, err := e.calls.join(t.route.GetSandbox(), t.project)
 	if err != nil {
 		release()
 		return nil, err
@@ -104,7 +105,7 @@ func (e *Edge) resolveSandbox(ctx context.Context, r *request) (*target, error) 
 	if route.Sandbox != r.sandbox {
 		return nil, space.Errorf(space.CodeForbidden, "the token opens another sandbox")
 	}
-	return &target{route: resp.Msg.GetRoute(), user: cmp.Or(user, resp.Msg.GetDefaultUser())}, nil
+	return &target{route: resp.Msg.GetRoute(), project: resp.Msg.GetProject(), user: cmp.Or(user, resp.Msg.GetDefaultUser())}, nil
 }
 
 func (e *Edge) resolveSession(ctx context.Context, r *request) (*target, error) {
@@ -124,7 +125,7 @@ func (e *Edge) resolveSession(ctx context.Context, r *request) (*target, error) 
 	if resp.Msg.GetSession() != r.session {
 		return nil, space.Errorf(space.CodeForbidden, "the token opens another session")
 	}
-	return &target{route: resp.Msg.GetRoute()}, nil
+	return &target{route: resp.Msg.GetRoute(), project: resp.Msg.GetProject()}, nil
 }
 
 // signed is the signed URL that a request came by: its path, user and time, and what it may do, are what was signed.

@@ -8,26 +8,31 @@ import (
 
 // Limits of what is under way at once.
 const (
-	maxAttaches           = 1024
+	maxAttaches           = 2048
+	maxAttachesPerProject = 1024
 	maxAttachesPerSession = 8
 	maxCalls              = 1024
+	maxCallsPerProject    = 512
 	maxCallsPerSandbox    = 64
 	maxUploads            = 32
+	maxUploadsPerProject  = 16
 	maxUploadsPerUpload   = 1 // two at once would only undo each other's work
 )
 
-// slots counts what is under way, in all and by owner.
+// slots counts what is under way, in all, by project and by owner.
 type slots struct {
 	what, owner string // for people: attaches of a session, calls of a sandbox
-	most, share int    // in all, and of one owner
+	most        int    // in all
+	perProject  int    // of one project, so that it leaves room for others
+	share       int    // of one owner
 
 	mu  sync.Mutex // guards both counts
 	all int
-	own map[string]int // by owner, of those that have any
+	own map[string]int // by project and by owner, of those that have any; both are ids
 }
 
-func newSlots(what, owner string, most, share int) *slots {
-	return &slots{what: what, owner: owner, most: most, share: share, own: map[string]int{}}
+func newSlots(what, owner string, most, perProject, share int) *slots {
+	return &slots{what: what, owner: owner, most: most, perProject: perProject, share: share, own: map[string]int{}}
 }
 
 // take admits one more, whoever asks; the returned function ends it.
@@ -45,19 +50,25 @@ func (s *slots) take() (release func(), err error) {
 	}, nil
 }
 
-// join admits one that its material has opened: strangers can't use up an owner's share.
-func (s *slots) join(owner string) (leave func(), err error) {
+// join admits one that its material has opened: strangers can't use up an owner's share, nor a project's.
+func (s *slots) join(owner, project string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.own[owner] >= s.share {
+	switch {
+	case s.own[owner] >= s.share:
 		return nil, space.Errorf(space.CodeQuotaExceeded, "the %s has %d %s already; end one of them", s.owner, s.share, s.what)
+	case s.own[project] >= s.perProject:
+		return nil, space.Errorf(space.CodeQuotaExceeded, "the project has %d %s already; end one of them", s.perProject, s.what)
 	}
 	s.own[owner]++
+	s.own[project]++
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.own[owner]--; s.own[owner] == 0 {
-			delete(s.own, owner)
+		for _, who := range []string{owner, project} {
+			if s.own[who]--; s.own[who] == 0 {
+				delete(s.own, who)
+			}
 		}
 	}, nil
 }

@@ -29,7 +29,7 @@ func (e *Edge) putUpload(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := e.uploading.join(u.GetId())
+	leave, err := e.uploading.join(u.GetId(), u.GetProject())
 	if err != nil {
 		return err
 	}

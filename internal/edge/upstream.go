@@ -41,7 +41,7 @@ func (e *Edge) openOnce(ctx context.Context, req attachRequest) (*upstream, erro
 	if err != nil {
 		return nil, err
 	}
-	leave, err := e.attaches.join(req.session)
+	leave, err := e.attaches.join(req.session, target.GetProject())
 	if err != nil {
 		return nil, err
 	}

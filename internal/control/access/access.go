@@ -49,6 +49,7 @@ type Access struct {
 	sandboxes Sandboxes
 	activity  Activity
 	bell      *wake.Bell
+	waits     Waits
 	edgeURL   string
 }
 

@@ -88,6 +88,19 @@ func TestResolveToken(t *testing.T) {
 	}
 }
 
+// TestRevokedWhileItWaits: who shows a token for a sandbox that comes up has it then, or nothing.
+func TestRevokedWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pending, runs := box(record.DesiredRunning, space.ExecutionPending), box(record.DesiredRunning, space.ExecutionRunning)
+		c := &changing{boxes: []record.Sandbox{pending, pending, runs}, bearer: record.Bearer{Sandbox: "sbx_1"}}
+		time.AfterFunc(time.Second, func() { c.bearer.Revoked = true })
+		_, err := New(c, c, activity.New(nil), new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
+		if space.CodeOf(err) != space.CodeUnauthenticated {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // TestWhatCannotBeWokenIsntWokenAnewAndAnew has a request for a sandbox whose restore fails each time.
 func TestWhatCannotBeWokenIsntWokenAnewAndAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,10 @@ func (a *Access) ResolveToken(ctx context.Context, token, sandbox string) (recor
 	if err != nil {
 		return record.Sandbox{}, err
 	}
-	return a.running(ctx, b.Project, sandbox)
+	return a.running(ctx, b.Project, sandbox, func() error {
+		_, err := a.Bearer(ctx, token, sandbox)
+		return err
+	})
 }
 
 // ResolveKept does the same for who reads what the sandbox has kept of its sessions: it needn't run, and isn't waited for.
@@ -51,15 +54,18 @@ func (a *Access) ResolveFileURL(ctx context.Context, sandbox string, u FileURL) 
 	if err != nil {
 		return record.Sandbox{}, err
 	}
-	return a.running(ctx, project, sandbox)
+	return a.running(ctx, project, sandbox, func() error { return a.verify(ctx, sandbox, u) })
 }
 
-// running returns a sandbox that runs; one that is being created or started, or is woken for it, is waited for, at most StartWait.
-func (a *Access) running(ctx context.Context, project, sandbox string) (record.Sandbox, error) {
+// running returns a sandbox that runs; one that is being created or started, or is woken for it, is waited for, at most StartWait. What was shown for it must
+// be good then, too: much may be revoked meanwhile.
+func (a *Access) running(ctx context.Context, project, sandbox string, still func() error) (record.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, StartWait)
 	defer cancel()
 	news := a.bell.Watch(sandbox)
 	defer news.Close()
+	wait := a.waits.Of(project)
+	defer wait.End()
 	var alarm Alarm
 	for {
 		box, err := a.sandboxes.Get(ctx, project, sandbox)
@@ -68,13 +74,18 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 		}
 		switch state := sandboxes.State(box); state {
 		case space.StateRunning:
+			if wait.counted {
+				if err := still(); err != nil {
+					return record.Sandbox{}, err
+				}
+			}
 			a.activity.Seen(sandbox, time.Now())
 			return box, nil
 		case space.StatePausing, space.StatePaused, space.StateSuspending, space.StateSuspended:
 			if err := alarm.WakeUp(ctx, a.sandboxes, box); err != nil {
 				return record.Sandbox{}, err
 			}
-			if !news.Next(ctx) {
+			if !wait.Next(ctx, news) {
 				return record.Sandbox{}, space.Errorf(space.CodeTimeout, "the sandbox was %s and doesn't run yet: try again in a moment", state)
 			}
 		case space.StateLost:
@@ -82,7 +93,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string) (record.S
 		case space.StateDeleting, space.StateDeleted:
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox is deleted")
 		case space.StateCreating, space.StateStarting, space.StateResuming, space.StateRestoring:
-			if !news.Next(ctx) {
+			if !wait.Next(ctx, news) {
 				return record.Sandbox{}, space.Errorf(space.CodeTimeout, "the sandbox doesn't run yet: try again in a moment")
 			}
 		default:

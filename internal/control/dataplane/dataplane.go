@@ -98,7 +98,7 @@ func (s *Service) ResolveSandbox(ctx context.Context, r *connect.Request[control
 			return nil, err
 		}
 		t, err := s.parts.Templates.Get(ctx, box.Project, box.Template)
-		return &controlv1.ResolveSandboxResponse{Route: peer.RouteMessage(box.Execution.Route), DefaultUser: t.Defaults.User}, err
+		return &controlv1.ResolveSandboxResponse{Route: peer.RouteMessage(box.Execution.Route), DefaultUser: t.Defaults.User, Project: box.Project}, err
 	})
 }
 
@@ -139,7 +139,7 @@ func (s *Service) ResolveSession(ctx context.Context, r *connect.Request[control
 		if err != nil {
 			return nil, err
 		}
-		return &controlv1.ResolveSessionResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID}, nil
+		return &controlv1.ResolveSessionResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID, Project: t.Project}, nil
 	})
 }
 

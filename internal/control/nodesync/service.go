@@ -131,7 +131,7 @@ func (s *Service) ResolveAttachment(ctx context.Context, r *connect.Request[cont
 
 // WriteTarget is what an edge gets to attach to.
 func WriteTarget(t record.Target) *controlv1.ResolveAttachmentResponse {
-	out := &controlv1.ResolveAttachmentResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID}
+	out := &controlv1.ResolveAttachmentResponse{Route: peer.RouteMessage(t.Execution.Route), Session: t.Session.ID, Project: t.Project}
 	if !t.Kept {
 		out.Spec = writeSpec(t.Session.Spec)
 	}

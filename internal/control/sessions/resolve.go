@@ -8,7 +8,6 @@ import (
 	"github.com/space-platform/space/internal/control/access"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/token"
-	"github.com/space-platform/space/internal/control/wake"
 )
 
 // Resolve turns a token into the session that it opens and the execution to open it in: an attachment token of the session, or a token of
@@ -45,6 +44,8 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, may may) 
 	}
 	news := s.bell.Watch(t.Sandbox)
 	defer news.Close()
+	wait := s.waits.Of(t.Project)
+	defer wait.End()
 	var alarm access.Alarm
 	for {
 		next, err := decide(t, session, may)
@@ -55,7 +56,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, may may) 
 		case err != nil:
 			return t, err
 		case next == stepWake:
-			if err := s.wake(ctx, &alarm, t, news); err != nil {
+			if err := s.wake(ctx, &alarm, t, func() bool { return wait.Next(ctx, news) }); err != nil {
 				return record.Target{}, err
 			}
 		case next == stepRead && !may.start:
@@ -71,7 +72,7 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, may may) 
 				return t, err
 			}
 			// Another attach was first, or the execution is another one now: read again.
-		case !news.Next(ctx):
+		case !wait.Next(ctx, news):
 			return record.Target{}, space.Errorf(space.CodeTimeout, "the sandbox doesn't run yet: attach again in a moment")
 		}
 		if t, err = s.target(ctx, token, session); err != nil {
@@ -81,11 +82,11 @@ func (s *Sessions) resolve(ctx context.Context, token, session string, may may) 
 }
 
 // wake wakes a sandbox that sleeps, and waits for something new of it. It's refused while an operation is under way, which is waited for, too.
-func (s *Sessions) wake(ctx context.Context, alarm *access.Alarm, t record.Target, news *wake.Watch) error {
+func (s *Sessions) wake(ctx context.Context, alarm *access.Alarm, t record.Target, next func() bool) error {
 	if err := alarm.Ring(ctx, s.sandboxes, t.Project, t.Sandbox); err != nil {
 		return err
 	}
-	if !news.Next(ctx) {
+	if !next() {
 		return space.Errorf(space.CodeTimeout, "the sandbox was asleep and doesn't run yet: attach again in a moment")
 	}
 	return nil

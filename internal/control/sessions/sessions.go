@@ -52,6 +52,7 @@ type Sessions struct {
 	templates Templates
 	activity  access.Activity
 	bell      *wake.Bell
+	waits     access.Waits
 	edgeURL   string
 }
 

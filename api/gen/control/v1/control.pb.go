@@ -2627,6 +2627,7 @@ type ResolveAttachmentResponse struct {
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
 	Spec          *v11.Spec              `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`
+	Project       string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"` // whose share of the edge it takes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2680,6 +2681,13 @@ func (x *ResolveAttachmentResponse) GetSpec() *v11.Spec {
 		return x.Spec
 	}
 	return nil
+}
+
+func (x *ResolveAttachmentResponse) GetProject() string {
+	if x != nil {
+		return x.Project
+	}
+	return ""
 }
 
 type ResolveSandboxRequest struct {
@@ -2831,6 +2839,7 @@ type ResolveSandboxResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	DefaultUser   string                 `protobuf:"bytes,2,opt,name=default_user,json=defaultUser,proto3" json:"default_user,omitempty"` // of its template, when it sets one
+	Project       string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"`                            // whose share of the edge it takes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2875,6 +2884,13 @@ func (x *ResolveSandboxResponse) GetRoute() *v1.Route {
 func (x *ResolveSandboxResponse) GetDefaultUser() string {
 	if x != nil {
 		return x.DefaultUser
+	}
+	return ""
+}
+
+func (x *ResolveSandboxResponse) GetProject() string {
+	if x != nil {
+		return x.Project
 	}
 	return ""
 }
@@ -3080,6 +3096,7 @@ type ResolveSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Route         *v1.Route              `protobuf:"bytes,1,opt,name=route,proto3" json:"route,omitempty"`
 	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Project       string                 `protobuf:"bytes,3,opt,name=project,proto3" json:"project,omitempty"` // whose share of the edge it takes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3124,6 +3141,13 @@ func (x *ResolveSessionResponse) GetRoute() *v1.Route {
 func (x *ResolveSessionResponse) GetSession() string {
 	if x != nil {
 		return x.Session
+	}
+	return ""
+}
+
+func (x *ResolveSessionResponse) GetProject() string {
+	if x != nil {
+		return x.Project
 	}
 	return ""
 }
@@ -3665,11 +3689,12 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x18ResolveAttachmentRequest\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1b\n" +
-	"\tlet_sleep\x18\x03 \x01(\bR\bletSleep\"\x8e\x01\n" +
+	"\tlet_sleep\x18\x03 \x01(\bR\bletSleep\"\xa8\x01\n" +
 	"\x19ResolveAttachmentResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12*\n" +
-	"\x04spec\x18\x03 \x01(\v2\x16.space.session.v1.SpecR\x04spec\"\x90\x01\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.space.session.v1.SpecR\x04spec\x12\x18\n" +
+	"\aproject\x18\x04 \x01(\tR\aproject\"\x90\x01\n" +
 	"\x15ResolveSandboxRequest\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x123\n" +
@@ -3680,10 +3705,11 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x12\n" +
 	"\x04user\x18\x03 \x01(\tR\x04user\x12!\n" +
 	"\fexpires_unix\x18\x04 \x01(\x03R\vexpiresUnix\x12\x1c\n" +
-	"\tsignature\x18\x05 \x01(\tR\tsignature\"h\n" +
+	"\tsignature\x18\x05 \x01(\tR\tsignature\"\x82\x01\n" +
 	"\x16ResolveSandboxResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12!\n" +
-	"\fdefault_user\x18\x02 \x01(\tR\vdefaultUser\"\x9b\x01\n" +
+	"\fdefault_user\x18\x02 \x01(\tR\vdefaultUser\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\"\x9b\x01\n" +
 	"\x14CreateSessionRequest\x12\x18\n" +
 	"\asandbox\x18\x01 \x01(\tR\asandbox\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x12\n" +
@@ -3697,10 +3723,11 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x15ResolveSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x1b\n" +
-	"\tlet_sleep\x18\x03 \x01(\bR\bletSleep\"_\n" +
+	"\tlet_sleep\x18\x03 \x01(\bR\bletSleep\"y\n" +
 	"\x16ResolveSessionResponse\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x18\n" +
-	"\asession\x18\x02 \x01(\tR\asession\"L\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x18\n" +
+	"\aproject\x18\x03 \x01(\tR\aproject\"L\n" +
 	"\x10FindEndedRequest\x128\n" +
 	"\tmaterials\x18\x01 \x03(\v2\x1a.space.control.v1.MaterialR\tmaterials\"o\n" +
 	"\bMaterial\x12\x14\n" +
