@@ -88,17 +88,31 @@ func TestResolveToken(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileItWaits: who shows a token for a sandbox that comes up has it then, or nothing.
+// revoking knows a token that is revoked once it was asked for.
+type revoking struct {
+	*changing
+	asked int
+}
+
+func (r *revoking) Bearer(ctx context.Context, h record.TokenHash) (record.Bearer, error) {
+	r.asked++
+	b, err := r.changing.Bearer(ctx, h)
+	b.Revoked = r.asked > 1
+	return b, err
+}
+
+// TestRevokedWhileItWaits: who shows a token for a sandbox that comes up has it then, or nothing; for one that runs it's asked once.
 func TestRevokedWhileItWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		pending, runs := box(record.DesiredRunning, space.ExecutionPending), box(record.DesiredRunning, space.ExecutionRunning)
-		c := &changing{boxes: []record.Sandbox{pending, pending, runs}, bearer: record.Bearer{Sandbox: "sbx_1"}}
-		time.AfterFunc(time.Second, func() { c.bearer.Revoked = true })
-		_, err := New(c, c, activity.New(nil), new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
-		if space.CodeOf(err) != space.CodeUnauthenticated {
-			t.Errorf("got %v", err)
-		}
-	})
+	pending, runs := box(record.DesiredRunning, space.ExecutionPending), box(record.DesiredRunning, space.ExecutionRunning)
+	for want, boxes := range map[space.Code][]record.Sandbox{space.CodeUnauthenticated: {pending, pending, runs}, "": {runs}} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &revoking{changing: &changing{boxes: boxes, bearer: record.Bearer{Sandbox: "sbx_1"}}}
+			_, err := New(r, r, activity.New(nil), new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
+			if space.CodeOf(err) != want {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		})
+	}
 }
 
 // TestWhatCannotBeWokenIsntWokenAnewAndAnew has a request for a sandbox whose restore fails each time.
