@@ -138,7 +138,7 @@ func (w *world) ChangeSandbox(_ context.Context, _, id, _ string, _ record.Reque
 			continue
 		}
 		c, err := decide(record.Situation{Sandbox: w.read(b), Running: b.running, Epoch: uint64(len(b.executions)), Snapshot: w.snapshot, Room: func(record.Usage) (record.Room, error) {
-			return record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1}}, nil
+			return record.Room{Facts: record.Facts{CPUs: 1 << 10, MemoryBytes: 1 << 50}}, nil
 		}})
 		if err != nil || c.Same != "" || c.Done {
 			return record.Changed{Operation: c.Same}, err

@@ -9,8 +9,7 @@ import (
 
 // TestTheMemoryIsSharedFromTheSecondLoadOn and only while it's loaded now and then.
 func TestTheMemoryIsSharedFromTheSecondLoadOn(t *testing.T) {
-	s := open(t, t.TempDir(), directories{})
-	s.cfg.Seal, s.cfg.MemoryBytes = true, sharedPart*4*block
+	s := openWith(t, Config{Dir: t.TempDir(), Volume: directories{}, Seal: true, MemoryBytes: sharedPart * 4 * block})
 	r, other := take(t, s), take(t, s)
 	load := func(r Report) *os.File {
 		t.Helper()

@@ -54,7 +54,14 @@ func extents(_ context.Context, path string, do func(disk.Extent)) error {
 
 func open(t *testing.T, dir string, v directories) *Store {
 	t.Helper()
-	s, err := Open(Config{Dir: dir, Volume: v, Own: own, Extents: extents, Changed: func() {}})
+	return openWith(t, Config{Dir: dir, Volume: v})
+}
+
+// openWith opens a store whose files share what own and extents say. Its configuration is read all the time: nothing of it can be set afterwards.
+func openWith(t *testing.T, cfg Config) *Store {
+	t.Helper()
+	cfg.Own, cfg.Extents, cfg.Changed = own, extents, func() {}
+	s, err := Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +239,6 @@ func TestWhatIsntWholeIsRemoved(t *testing.T) {
 		"files": func(t *testing.T, b *Building) error { fill(t, b); return nil },
 		"manifest": func(t *testing.T, b *Building) error {
 			fill(t, b)
-			b.store.cfg.Volume = directories{frozen: func(string) error { return died }}
 			if err := b.Publish(t.Context(), machineOf()); !errors.Is(err, died) {
 				return errors.Join(errors.New("it didn't die"), err)
 			}
@@ -241,7 +247,7 @@ func TestWhatIsntWholeIsRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := open(t, dir, directories{})
+			s := open(t, dir, directories{frozen: func(string) error { return died }})
 			b, err := s.Begin(full())
 			if err != nil {
 				t.Fatal(err)
