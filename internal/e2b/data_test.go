@@ -215,7 +215,7 @@ func TestDoors(t *testing.T) {
 	}{
 		{"nothing", nil, 401}, {"no token", []string{headerSandbox, id, headerPort, agentPort}, 401}, {"nonsense", []string{headerToken, "x"}, 401},
 		{"a wrong token", []string{headerToken, id + ".spacesbx_wrong"}, 401}, {"another's", []string{headerToken, token, headerSandbox, other, headerPort, agentPort}, 401},
-		{"half of the headers", []string{headerToken, token, headerSandbox, id}, 400}, {"another port", []string{headerToken, token, headerSandbox, id, headerPort, "3000"}, 501},
+		{"half of the headers", []string{headerToken, token, headerSandbox, id}, 400}, {"another port", []string{headerToken, token, headerSandbox, id, headerPort, "3000"}, 400},
 		{"a host of another", []string{headerToken, token, "Host", "x"}, 204}, {"right", []string{headerToken, token, headerSandbox, id, headerPort, agentPort}, 204},
 		{"no such sandbox", []string{headerToken, token, headerSandbox, "none", headerPort, agentPort}, 502},
 	} {
@@ -224,7 +224,7 @@ func TestDoors(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", x.name, status, body, x.status)
 		}
 	}
-	if status, body, _ := call(t, "GET", r.data.URL+"/any/page", "", headerSandbox, id, headerPort, "3000"); status != 501 {
+	if status, body, _ := call(t, "GET", r.data.URL+"/any/page", "", headerSandbox, id, headerPort, "3000"); status != 400 {
 		t.Errorf("a page of another port: %d %s", status, body)
 	}
 	if status, body := r.unary(t, "/filesystem.Filesystem/Stat", `{"path":"/"}`, "x"); status != 401 {

@@ -26,9 +26,9 @@ func refuse(status int, format string, args ...any) error {
 	return &problem{Code: status, Message: fmt.Sprintf(format, args...)}
 }
 
-// unsupported is the answer to what the platform doesn't have.
+// unsupported is the answer to what the platform doesn't have. It's the request's fault: a status of the server's would have clients and proxies repeat it.
 func unsupported(what string) error {
-	return refuse(http.StatusNotImplemented, "%s: this platform doesn't have that yet; docs/e2b.md lists what it has", what)
+	return refuse(http.StatusBadRequest, "%s: this platform doesn't have that yet; docs/e2b.md lists what it has", what)
 }
 
 // statuses are those of the platform's codes that E2B's API says in other words.
