@@ -240,8 +240,10 @@ func TestDeletedWhileItHangs(t *testing.T) {
 func TestNodeIsSeenNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble()
-		for range 60 {
-			b.call(t.Context(), empty(), time.Second)
+		for n := range 60 {
+			report := empty()
+			report.Facts.MemoryAvailableBytes, report.Facts.DiskFreeBytes = uint64(n), uint64(2*n) // which are others each time
+			b.call(t.Context(), report, time.Second)
 		}
 		if n := len(b.store.seen); n < 3 || n > 5 {
 			t.Errorf("recorded %d times within a minute", n)
