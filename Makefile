@@ -56,7 +56,7 @@ unit: tools compiler ## unit tests with the race detector
 	$(GO) test -race -tags load -run Inside ./cmd/space
 
 vm-test: tools ## tests that start real machines
-	$(GO) test -tags vm -p 2 -parallel 2 -timeout 15m $(VM_PACKAGES)
+	$(GO) test -tags vm -p 2 -parallel 2 -timeout 25m $(VM_PACKAGES)
 
 fuzzer: # the schema fuzzer is written in Python; its test installs it
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || apt-get install --yes --no-install-recommends python3 python3-venv
