@@ -99,7 +99,7 @@ func data(b []byte) *sandboxv1.CallResponse {
 // caller brings an upload and keeps the answers.
 type caller struct {
 	upload  [][]byte
-	cut     bool            // the upload breaks off instead of ending
+	cut     <-chan struct{} // the upload breaks off once this is closed, instead of ending
 	gone    <-chan struct{} // the request is over; nil: it's waited for the last answer only
 	answers []*sandboxv1.CallResponse
 	content []byte
@@ -114,7 +114,8 @@ func (c *caller) Receive() ([]byte, bool, error) {
 		b := c.upload[0]
 		c.upload = c.upload[1:]
 		return b, false, nil
-	case c.cut:
+	case c.cut != nil:
+		<-c.cut
 		return nil, false, io.EOF
 	case c.gone != nil:
 		<-c.gone
@@ -209,13 +210,15 @@ func TestGuestMayRefuseInTheMiddleOfAnUpload(t *testing.T) {
 }
 
 func TestBrokenUploadIsToldToTheGuest(t *testing.T) {
-	broken := make(chan error, 1)
+	// A call that is cancelled before the guest has heard of it never begins there.
+	begun, broken := make(chan struct{}), make(chan error, 1)
 	l := connect(t, func(ctx context.Context, st *link.Stream, _ *sandboxv1.Action) {
+		close(begun)
 		_, err := takeUpload(ctx, st)
 		broken <- err
 	})
 	_, parts := chunks(100_000)
-	if err := Relay(t.Context(), l, write, &caller{upload: parts, cut: true}); space.CodeOf(err) != space.CodeInvalid {
+	if err := Relay(t.Context(), l, write, &caller{upload: parts, cut: begun}); space.CodeOf(err) != space.CodeInvalid {
 		t.Error(err)
 	}
 	var reset *link.ResetError
