@@ -19,9 +19,6 @@ import (
 
 // measure counts all snapshots, oldest first.
 func (s *Store) measure(ctx context.Context) {
-	s.counting.Lock()
-	s.younger = nil
-	s.counting.Unlock()
 	entries := slices.DeleteFunc(s.Reports(), func(r Report) bool { return r.State != Ready })
 	slices.SortFunc(entries, func(a, b Report) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Snapshot, b.Snapshot)) })
 	l, counts := newLedger(), map[string]int64{}
@@ -34,13 +31,15 @@ func (s *Store) measure(ctx context.Context) {
 	}
 }
 
-// exchange has a new ledger be the store's.
+// exchange has a new ledger be the store's, with those snapshots, too, that were counted by the old one and weren't ready when the new one was begun.
 func (s *Store) exchange(ctx context.Context, l *ledger, counts map[string]int64) {
 	s.counting.Lock()
-	for _, id := range s.younger {
-		if _, ok := counts[id]; !ok {
-			counts[id] = l.tree(ctx, s.cfg, s.dirOf(id, ""))
-		}
+	s.younger = slices.DeleteFunc(s.younger, func(id string) bool {
+		_, counted := counts[id]
+		return counted || !s.coming(id)
+	})
+	for _, id := range s.younger { // it may be about to get its name: what counted by the other one counts no more by this
+		counts[id] = l.tree(ctx, s.cfg, s.dirOf(id, buildSuffix)) + l.tree(ctx, s.cfg, s.dirOf(id, ""))
 	}
 	s.ledger = l
 	changed := s.setBytes(counts)
@@ -48,6 +47,14 @@ func (s *Store) exchange(ctx context.Context, l *ledger, counts map[string]int64
 	if changed {
 		s.cfg.Changed()
 	}
+}
+
+// coming reports whether a snapshot is ready or is about to be.
+func (s *Store) coming(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.entries[id]
+	return ok && e.state != Failed
 }
 
 func (s *Store) setBytes(counts map[string]int64) (changed bool) {
@@ -65,7 +72,9 @@ func (s *Store) setBytes(counts map[string]int64) (changed bool) {
 func (s *Store) count(ctx context.Context, o Order, dir string) int64 {
 	s.counting.Lock()
 	defer s.counting.Unlock()
-	s.younger = append(s.younger, o.Snapshot)
+	if !slices.Contains(s.younger, o.Snapshot) {
+		s.younger = append(s.younger, o.Snapshot)
+	}
 	s.ledger.templates(ctx, s.cfg, space.HostLabel(o.Template)+"-*") // it may be newer than the last measurement
 	return s.ledger.tree(ctx, s.cfg, dir)
 }

@@ -24,6 +24,8 @@ type farm struct {
 	dir   string
 	of    string    // the template
 	at    time.Time // of the next snapshot
+
+	named func() // called when one that was counted is about to get its name, unless nil
 }
 
 func newFarm(t *testing.T) *farm {
@@ -40,7 +42,7 @@ func newFarm(t *testing.T) *farm {
 	f := &farm{t: t, dir: v.Path, of: space.NewID(space.PrefixTemplate), at: time.Now().Add(-time.Hour)}
 	var err error
 	f.store, err = Open(Config{
-		Dir: filepath.Join(f.dir, "snapshots"), Volume: directories{}, Own: disk.OwnParts, Extents: disk.Extents, Templates: filepath.Dir(f.template("")), Changed: func() {},
+		Dir: filepath.Join(f.dir, "snapshots"), Volume: directories{frozen: f.naming}, Own: disk.OwnParts, Extents: disk.Extents, Templates: filepath.Dir(f.template("")), Changed: func() {},
 	})
 	f.must(err)
 	t.Cleanup(f.store.Close)            // before the volume goes
@@ -50,6 +52,13 @@ func newFarm(t *testing.T) *farm {
 	f.must(os.Rename(building, f.template("")))
 	f.must(btrfs.Sync(f.dir))
 	return f
+}
+
+func (f *farm) naming(string) error {
+	if f.named != nil {
+		f.named()
+	}
+	return nil
 }
 
 func (f *farm) must(err error) {
@@ -142,6 +151,24 @@ func TestEachBlockCountsOnce(t *testing.T) {
 	f.counts("without the template", map[string]int64{b: 8, d: 3, e: 0})
 	f.remove(b)
 	f.counts("the forks alone", map[string]int64{d: 8, e: 1})
+}
+
+// TestABlockCountsOnceWhileAllAreMeasured measures all when one has been counted and doesn't have its name yet: what it holds counts with it, and not again with the next.
+func TestABlockCountsOnceWhileAllAreMeasured(t *testing.T) {
+	f := newFarm(t)
+	box := f.sandbox(f.template(DiskName))
+	f.write(box, 0, 3*mib)
+	f.named = func() { f.store.measure(t.Context()) }
+	a, b := f.take(box), f.take(box)
+	f.counts("a pair", map[string]int64{a: 3, b: 0})
+	f.named = nil
+	c := f.take(box)
+	f.counts("another", map[string]int64{a: 3, b: 0, c: 0})
+	f.store.measure(t.Context())
+	f.counts("measured again", map[string]int64{a: 3, b: 0, c: 0})
+	if n := len(f.store.younger); n != 0 {
+		t.Errorf("%d are waited for, of three that are ready", n)
+	}
 }
 
 // TestSessionsCount keeps the output of a session in a snapshot.
