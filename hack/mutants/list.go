@@ -55,12 +55,12 @@ var mutants = []mutant{
 	},
 	{
 		name: "snapshot's memory not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
-		old: "err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, o, s) })", new: "err = nil",
+		old: "err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, s) })", new: "err = nil",
 		pkg: "internal/host/snapshot", test: "TestNothingElseIsLoaded",
 	},
 	{
 		name: "snapshot's disk not compared", kind: unit, file: "internal/host/snapshot/borrow.go",
-		old: "err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, o, s) })", new: "err = nil",
+		old: "err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, s) })", new: "err = nil",
 		pkg: "internal/host/snapshot", test: "TestNothingElseIsLoaded",
 	},
 	{
@@ -72,6 +72,16 @@ var mutants = []mutant{
 		name: "what is neither a snapshot's own nor its origin's not looked for", kind: unit, file: "internal/host/snapshot/borrow.go",
 		old: "case !ok(written, gone):", new: "case !ok(written, gone) && ctx == nil:",
 		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
+	},
+	{
+		name: "what was made zero in a snapshot's memory not looked for", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "&& covered(clip(gone, info.Bytes), e.manifest.Changed)", new: "&& len(gone) >= 0",
+		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
+	},
+	{
+		name: "a disk compared with another origin than its digests are of", kind: unit, file: "internal/host/snapshot/manifest.go",
+		old: "return m.Machine.ofTemplate()", new: "return m.Machine",
+		pkg: "internal/host/snapshot", test: "TestADiskWhoseParentIsGoneIsComparedWithTheTemplates",
 	},
 	{
 		name: "digest of a part taken over that was written since", kind: unit, file: "internal/host/snapshot/sums.go",

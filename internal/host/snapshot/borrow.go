@@ -102,13 +102,9 @@ func (e *entry) look() (seen map[string]seal.Inode, err error) {
 
 // check compares the files with the manifest, and with those that were there when it was read. What is fine but for memory, state and sessions can be booted.
 func (s *Store) check(e *entry, boot bool) error {
-	o, give := s.origin(e.Template, e.Machine)
-	if give != nil {
-		defer give()
-	}
 	err := errors.Join(e.checkFile(manifestName), e.checkFile(DiskName))
 	if err == nil {
-		err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, o, s) })
+		err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, s) })
 	}
 	if err != nil {
 		return unusable(err, "snapshot %s is damaged: %s", e.Snapshot, err)
@@ -118,7 +114,7 @@ func (s *Store) check(e *entry, boot bool) error {
 	}
 	err = errors.Join(e.checkFile(MemoryName), e.checkFile(StateName), e.checkSessions())
 	if err == nil {
-		err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, o, s) })
+		err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, s) })
 	}
 	if err != nil {
 		return unusable(err, "the memory in snapshot %s is damaged; its disk can still be booted: %s", e.Snapshot, err)
@@ -198,7 +194,10 @@ type proof struct {
 
 func proved() proof { return proof{done: true} }
 
-// verify reads the files, unless that was done. If it's done in time its result stays.
+// errUnread says that nothing is known of what a file holds.
+var errUnread = errors.New("can't be read")
+
+// verify reads the files, unless that was done. If it's done in time its result stays, but for what couldn't be read: that may be for want of something else.
 func (p *proof) verify(bytes int64, read func(context.Context) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -211,7 +210,7 @@ func (p *proof) verify(bytes int64, read func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return space.Errorf(space.CodeTimeout, "it couldn't be read within %s", ReadTime(bytes))
 	}
-	p.done, p.err = true, err
+	p.done, p.err = !errors.Is(err, errUnread), err
 	return err
 }
 
@@ -236,12 +235,12 @@ func (e *entry) dataBytes() int64 {
 }
 
 // verify reads what a machine is loaded from, but for the disk, and compares it with the manifest.
-func (e *entry) verify(ctx context.Context, o Origin, s *Store) error {
+func (e *entry) verify(ctx context.Context, s *Store) error {
 	state, err := seal.Digest(ctx, e.file(StateName))
 	if err := e.compare(StateName, state, err); err != nil {
 		return err
 	}
-	if err := e.verifyMemory(ctx, o, s); err != nil {
+	if err := e.verifyMemory(ctx, s); err != nil {
 		return err
 	}
 	if _, named := e.manifest.Files[SessionsName]; !named || e.Machine.Sessions == 0 {
@@ -252,7 +251,7 @@ func (e *entry) verify(ctx context.Context, o Origin, s *Store) error {
 }
 
 // verifyDisk does the same for the disk. One of whose digest the manifest says nothing was made by an older version.
-func (e *entry) verifyDisk(ctx context.Context, o Origin, s *Store) error {
+func (e *entry) verifyDisk(ctx context.Context, s *Store) error {
 	if e.manifest.Files[DiskName].SHA256 == "" {
 		return nil
 	}
@@ -264,10 +263,14 @@ func (e *entry) verifyDisk(ctx context.Context, o Origin, s *Store) error {
 		info, err := seal.Parts(ctx, e.file(DiskName), []seal.Part{p.Part})
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s can't be read", DiskName)
+			return fmt.Errorf("%s %w", DiskName, errUnread)
 		case info.SHA256 != p.SHA256:
 			return fmt.Errorf("%s isn't what was saved, from byte %d on", DiskName, p.Offset)
 		}
+	}
+	o, give := s.origin(e.Template, e.manifest.diskFrom())
+	if give != nil {
+		defer give()
 	}
 	return s.verifyRest(ctx, e, DiskName, o.Disk, func(written, gone []seal.Part) bool {
 		written, gone, err := namedOfDisk(written, gone, e.manifest.Files[DiskName].Bytes)
@@ -276,7 +279,7 @@ func (e *entry) verifyDisk(ctx context.Context, o Origin, s *Store) error {
 }
 
 // verifyMemory reads the memory, or those parts of it that aren't its origin's.
-func (e *entry) verifyMemory(ctx context.Context, o Origin, s *Store) error {
+func (e *entry) verifyMemory(ctx context.Context, s *Store) error {
 	if e.Whole {
 		info, err := seal.Digest(ctx, e.file(MemoryName))
 		return e.compare(MemoryName, info, err)
@@ -285,8 +288,12 @@ func (e *entry) verifyMemory(ctx context.Context, o Origin, s *Store) error {
 	if err := e.compare(MemoryName, info, err); err != nil {
 		return err
 	}
-	return s.verifyRest(ctx, e, MemoryName, o.Memory, func(written, _ []seal.Part) bool {
-		return covered(clip(written, info.Bytes), e.manifest.Changed)
+	o, give := s.origin(e.Template, e.Machine)
+	if give != nil {
+		defer give()
+	}
+	return s.verifyRest(ctx, e, MemoryName, o.Memory, func(written, gone []seal.Part) bool {
+		return covered(clip(written, info.Bytes), e.manifest.Changed) && covered(clip(gone, info.Bytes), e.manifest.Changed)
 	})
 }
 
@@ -300,7 +307,7 @@ func (s *Store) verifyRest(ctx context.Context, e *entry, name, origin string, o
 	case errors.Is(err, disk.ErrFragmented), errors.Is(err, os.ErrNotExist): // of which nothing can be said
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s can't be looked at", name)
+		return fmt.Errorf("%s %w", name, errUnread)
 	case !ok(written, gone):
 		return fmt.Errorf("%s isn't what was saved: parts of it are neither its own nor those of what it was made from", name)
 	}
@@ -311,7 +318,7 @@ func (s *Store) verifyRest(ctx context.Context, e *entry, name, origin string, o
 func (e *entry) compare(name string, got seal.Info, err error) error {
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s can't be read", name)
+		return fmt.Errorf("%s %w", name, errUnread)
 	case got.SHA256 != e.manifest.Files[name].SHA256:
 		return fmt.Errorf("%s isn't what was saved", name)
 	}

@@ -82,7 +82,8 @@ func (b *Building) Snapshot() string { return b.entry.Snapshot }
 // Kind is what it's to hold.
 func (b *Building) Kind() Kind { return b.entry.Kind }
 
-// Publish makes it durable and ready. An error has made nothing of it; Fail or Abandon removes what is left.
+// Publish makes it durable and ready. An error has made nothing of it; Fail or Abandon removes what is left. It doesn't have its name then, not even until they
+// come: whoever suspends lets the machine go on, and a life that begins now would go by the name.
 func (b *Building) Publish(ctx context.Context, m Machine) error {
 	out := manifest{Format: format, Order: b.entry.Order, Machine: m, Files: map[string]seal.Info{}}
 	if err := b.seal(ctx, &out); err != nil {
@@ -96,11 +97,15 @@ func (b *Building) Publish(ctx context.Context, m Machine) error {
 	bytes := b.store.count(ctx, b.entry.Order, b.dir)
 	b.lap("count")
 	final := b.store.dirOf(b.entry.Snapshot, "")
-	if err := seal.Publish(b.store.cfg.Volume, b.dir, final); err != nil {
-		return err
+	err := seal.Publish(b.store.cfg.Volume, b.dir, final)
+	if err == nil {
+		b.lap("name")
+		err = b.ready(final, bytes)
 	}
-	b.lap("name")
-	return b.ready(final, bytes)
+	if err != nil {
+		b.drop()
+	}
+	return err
 }
 
 // seal makes the files and the sessions durable, all at the same time, and notes what they hold.
@@ -134,7 +139,8 @@ func (b *Building) seal(ctx context.Context, m *manifest) error {
 	return g.Wait()
 }
 
-// sealDisk makes the disk durable and notes what differs from its origin; all of it if that's gone, or is cut into too many pieces.
+// sealDisk makes the disk durable and notes what differs from its origin, or, if that's gone, from the template's: what a machine was loaded from goes when
+// the first snapshot of it is ready, and its disk may be large. All of it is noted if both are gone, or it's cut into too many pieces.
 func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from Machine) (seal.Info, error) {
 	if err := os.Chown(path, 0, 0); err != nil {
 		return seal.Info{}, err
@@ -144,6 +150,10 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 		return seal.Info{}, err
 	}
 	o, give := b.store.origin(m.Template, from)
+	if give == nil && from.Parent != "" {
+		o, give = b.store.origin(m.Template, from.ofTemplate())
+		m.DiskOfTemplate = give != nil
+	}
 	var written, gone []seal.Part
 	err = disk.ErrFragmented
 	if give != nil {

@@ -60,6 +60,12 @@ type Machine struct {
 	Sessions       int           `json:"sessions,omitempty"`        // how many are kept
 }
 
+// ofTemplate is the machine as if it had been loaded from its template's snapshot.
+func (m Machine) ofTemplate() Machine {
+	m.Parent, m.ParentDigest = "", ""
+	return m
+}
+
 // manifest says what a snapshot is. It's written last.
 type manifest struct {
 	Format int `json:"format"`
@@ -70,6 +76,17 @@ type manifest struct {
 	DiskGone    []seal.Part          `json:"disk_gone,omitempty"`    // the parts of its origin that the disk hasn't any more: they were written over, or discarded
 	WholeDisk   bool                 `json:"whole_disk,omitempty"`   // its digest is of all of the disk
 	Files       map[string]seal.Info `json:"files"`                  // sessions, if there are some, among them
+
+	// The disk's origin is the template's, since the snapshot that the machine was loaded from was gone when this one was made.
+	DiskOfTemplate bool `json:"disk_of_template,omitempty"`
+}
+
+// diskFrom is what the disk's origin is found by.
+func (m manifest) diskFrom() Machine {
+	if m.DiskOfTemplate {
+		return m.Machine.ofTemplate()
+	}
+	return m.Machine
 }
 
 // files are the names of what a kind has.

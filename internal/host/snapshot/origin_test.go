@@ -160,6 +160,19 @@ func takeOf(t *testing.T, s *Store, o Origin, m Machine, at int64) Report {
 	return r
 }
 
+// tamper changes a file of a snapshot.
+func tamper(t *testing.T, s *Store, r Report, name string, how func(path string)) {
+	t.Helper()
+	dir := s.dirOf(r.Snapshot, "")
+	if err := btrfs.SetReadOnly(dir, false); err != nil {
+		t.Fatal(err)
+	}
+	how(filepath.Join(dir, name))
+	if err := errors.Join(disk.Sync(filepath.Join(dir, name)), disk.SetReadOnly(dir)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestADiskIsReadWhereItDiffers makes snapshots of a template's machine and of one that was loaded from the first, on a real volume: each reads what differs
 // from its origin, and finds what was written anywhere else since, as long as that's there.
 func TestADiskIsReadWhereItDiffers(t *testing.T) {
@@ -191,31 +204,24 @@ func TestADiskIsReadWhereItDiffers(t *testing.T) {
 	again()
 	check(parent, false, "")
 	check(child, false, "")
-	tamper := func(r Report, name string, how func(path string)) {
-		t.Helper()
-		dir := s.dirOf(r.Snapshot, "")
-		if err := btrfs.SetReadOnly(dir, false); err != nil {
-			t.Fatal(err)
-		}
-		how(filepath.Join(dir, name))
-		if err := errors.Join(disk.Sync(filepath.Join(dir, name)), disk.SetReadOnly(dir)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	// What is its origin's, and what is its own.
 	overwrite := func(at int64) func(string) { return func(path string) { write(t, path, at, "tampered") } }
-	tamper(child, MemoryName, overwrite(3<<20))
+	tamper(t, s, child, MemoryName, overwrite(3<<20))
 	again()
 	check(child, false, space.CodeSnapshotUnusable)
 	check(child, true, "")
-	tamper(child, DiskName, func(path string) { punch(t, path, 3<<20) })
+	tamper(t, s, parent, MemoryName, func(path string) { punch(t, path, 3<<20) })
+	again()
+	check(parent, false, space.CodeSnapshotUnusable)
+	check(parent, true, "")
+	tamper(t, s, child, DiskName, func(path string) { punch(t, path, 3<<20) })
 	again()
 	check(child, true, space.CodeSnapshotUnusable)
-	tamper(parent, DiskName, overwrite(3<<20))
+	tamper(t, s, parent, DiskName, overwrite(3<<20))
 	again()
 	check(parent, true, space.CodeSnapshotUnusable)
 	third := takeOf(t, s, Origin{Disk: base, Memory: base}, Machine{TemplateDigest: "sha256:base", Kernel: "k", At: time.Now(), VMM: m.VMM, Sessions: 1}, 1<<20)
-	tamper(third, DiskName, overwrite(1<<20))
+	tamper(t, s, third, DiskName, overwrite(1<<20))
 	again()
 	check(third, true, space.CodeSnapshotUnusable)
 }
@@ -280,6 +286,47 @@ func TestADigestIsTakenOverWhereNothingWasWritten(t *testing.T) {
 	if n := s.entries[first.Snapshot].loads; n != 0 {
 		t.Errorf("the first is held %d times", n)
 	}
+}
+
+// TestADiskWhoseParentIsGoneIsComparedWithTheTemplates removes what a machine was loaded from, as collection does soon: the next snapshot of it reads what differs from
+// the template's disk, and no more, and is compared with that even though it has a parent. One that was made while the parent was there isn't.
+func TestADiskWhoseParentIsGoneIsComparedWithTheTemplates(t *testing.T) {
+	v, base, reopen := volumeOf(t)
+	s := reopen()
+	m := machineOf()
+	m.TemplateDigest = "sha256:base"
+	parent := takeOf(t, s, Origin{Disk: base, Memory: base}, m, 1<<20)
+	live := filepath.Join(v.Path, "live")
+	if err := errors.Join(disk.Clone(filepath.Join(s.dirOf(parent.Snapshot, ""), DiskName), live, 0), disk.Clone(filepath.Join(s.dirOf(parent.Snapshot, ""), MemoryName), live+".mem", 0)); err != nil {
+		t.Fatal(err)
+	}
+	m.Parent, m.ParentDigest = parent.Snapshot, parent.Digest
+	early := takeOf(t, s, Origin{Disk: live, Memory: live + ".mem"}, m, 2<<20)
+	if err := s.Remove(parent.Snapshot); err != nil {
+		t.Fatal(err)
+	}
+	late := takeOf(t, s, Origin{Disk: live, Memory: live + ".mem"}, m, 3<<20)
+	made := s.manifestOf(late.Snapshot)
+	if made.WholeDisk || made.Files[DiskName].Data != 2*block {
+		t.Errorf("of the disk it reads %+v, want the two blocks that differ from the template's", made.Files[DiskName])
+	}
+	again := func() { s.Close(); s = reopen() }
+	check := func(r Report, want space.Code) {
+		t.Helper()
+		_, give, err := s.Borrow(r.Snapshot, r.Digest, true)
+		if space.CodeOf(err) != want {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if err == nil {
+			give()
+		}
+	}
+	again()
+	check(early, "")
+	check(late, "")
+	tamper(t, s, late, DiskName, func(path string) { write(t, path, 7<<19, "tampered") })
+	again()
+	check(late, space.CodeSnapshotUnusable)
 }
 
 // TestADiskWithoutItsOriginIsReadWhole has a template that was built anew meanwhile.

@@ -64,7 +64,7 @@ type Store struct {
 
 	counting sync.Mutex // guards ledger and younger; mu may be taken while it's held
 	ledger   *ledger    // of the last measurement, and with what was counted since
-	younger  []string   // snapshots that were counted since a measurement began
+	younger  []string   // snapshots that were counted and weren't ready when the last measurement was begun
 }
 
 // entry is one snapshot. The store's mu guards it.
@@ -212,15 +212,18 @@ func (s *Store) Remove(id string) error {
 	e.removing = true
 	s.unshare(e, time.Now().Add(sharedIdle))
 	s.mu.Unlock()
-	if err := s.cfg.Volume.Delete(e.dir); err != nil {
-		return fmt.Errorf("remove snapshot %s: %w", id, err)
-	}
+	err := s.cfg.Volume.Delete(e.dir)
 	s.mu.Lock()
-	if s.entries[id] == e {
+	if err != nil { // it's there, and is reported: who ordered the removal may have forgotten it when it works
+		e.removing = false
+	} else if s.entries[id] == e {
 		delete(s.entries, id)
 	}
 	s.mu.Unlock()
 	s.cfg.Changed()
+	if err != nil {
+		return fmt.Errorf("remove snapshot %s: %w", id, err)
+	}
 	return nil
 }
 

@@ -19,8 +19,11 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
-// directories stand for subvolumes; frozen is called when one is made read-only.
-type directories struct{ frozen func(path string) error }
+// directories stand for subvolumes; frozen is called when one is made read-only, unless nil.
+type directories struct {
+	frozen  func(path string) error
+	deleted func(path string) error // called before one is deleted, unless nil
+}
 
 func (directories) Make(path string) error { return os.Mkdir(path, 0o700) }
 func (d directories) Freeze(path string) error {
@@ -29,7 +32,15 @@ func (d directories) Freeze(path string) error {
 	}
 	return nil
 }
-func (directories) Delete(path string) error { return os.RemoveAll(path) }
+
+func (d directories) Delete(path string) error {
+	if d.deleted != nil {
+		if err := d.deleted(path); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(path)
+}
 
 // block is what a memory changes in.
 const block = 4096
@@ -209,6 +220,9 @@ func TestOneThatFailsWhenItHasItsNameIsRemoved(t *testing.T) {
 	if err = b.Publish(t.Context(), machineOf()); err == nil {
 		t.Fatal("it's ready")
 	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 { // before its maker does anything else
+		t.Errorf("%v is there, %v", left, err)
+	}
 	b.Fail(err)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("%v is left, %v", left, err)
@@ -384,6 +398,47 @@ func TestOneThatWasSetBackIsntLoaded(t *testing.T) {
 	s = open(t, dir, directories{})
 	if _, _, err := s.Borrow(newer.Snapshot, newer.Digest, false); space.CodeOf(err) != space.CodeSnapshotUnusable {
 		t.Errorf("another's directory: %v", err)
+	}
+}
+
+// TestOneThatCantBeRemovedIsStillThere fails to remove one: it's reported, so that its removal is ordered again, whoever has forgotten the first order.
+func TestOneThatCantBeRemovedIsStillThere(t *testing.T) {
+	fails := true
+	s := open(t, t.TempDir(), directories{deleted: func(path string) error {
+		if fails && !strings.HasSuffix(path, buildSuffix) {
+			return errors.New("no room")
+		}
+		return nil
+	}})
+	r := take(t, s)
+	if err := s.Remove(r.Snapshot); err == nil {
+		t.Fatal("it's removed")
+	}
+	if now, ok := s.Find(r.Snapshot); !ok || now.State != Ready {
+		t.Errorf("it's %v, %v, and its files are there", now.State, ok)
+	}
+	fails = false
+	if err := s.Remove(r.Snapshot); err != nil || len(s.Reports()) > 0 {
+		t.Errorf("%v is left, %v", s.Reports(), err)
+	}
+}
+
+// TestWhatCouldntBeReadIsReadAgain has a load come while a file can't be opened: that's no damage that stays.
+func TestWhatCouldntBeReadIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	r := take(t, open(t, dir, directories{}))
+	s := open(t, dir, directories{})
+	e := s.entries[r.Snapshot]
+	if err := e.files.verify(0, func(context.Context) error { return e.compare(StateName, seal.Info{}, os.ErrPermission) }); err == nil {
+		t.Fatal("it was read")
+	}
+	_, give, err := s.Borrow(r.Snapshot, r.Digest, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	give()
+	if err := e.files.verify(0, func(context.Context) error { return errors.New("what is known stays") }); err != nil {
+		t.Error(err)
 	}
 }
 
