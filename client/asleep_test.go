@@ -3,6 +3,7 @@ package client
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,6 +98,43 @@ func TestInputWaitsForASuspendedSandbox(t *testing.T) {
 			if sleep != (i > 0) {
 				t.Fatalf("request %d lets it sleep: %t", i, sleep)
 			}
+		}
+	})
+}
+
+// TestInputGivesUpOnWhatDoesntWake: each request asks for the sandbox to be woken until one was let in, and there's an end of them.
+func TestInputGivesUpOnWhatDoesntWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{}
+		for range attachMost + 1 {
+			s.answers = append(s.answers, answer(504, notYet))
+		}
+		p, err := NewPlane("http://nowhere.invalid", "sbx_1", "spacesbx_x", WithHTTPClient(&http.Client{Transport: s}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.SendStdin(t.Context(), "ses_1", 0, strings.NewReader("keys"), false); !isTimeout(err) || len(s.sleep) > attachMost || slices.Contains(s.sleep, true) {
+			t.Errorf("%v after requests that let it sleep: %v", err, s.sleep)
+		}
+	})
+}
+
+// TestACreatedSessionWakesUntilItsLetIn: a connection that breaks while the sandbox is about to wake has nobody's wish fulfilled.
+func TestACreatedSessionWakesUntilItsLetIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		created := "event: created\ndata: {\"session\":{\"id\":\"ses_1\",\"sandbox\":\"sbx_1\"},\"attachment\":{}}\n\n"
+		s := &scripted{answers: []*http.Response{answer(201, created), answer(504, notYet), answer(200, greeting), answer(200, rest)}}
+		p, err := NewPlane("http://nowhere.invalid", "sbx_1", "spacesbx_x", WithHTTPClient(&http.Client{Transport: s}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range p.Run(t.Context(), SessionCreate{Argv: &[]string{"true"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []bool{false, false, false, true}; !slices.Equal(s.sleep, want) {
+			t.Errorf("the requests let it sleep: %v, want %v", s.sleep, want)
 		}
 	})
 }

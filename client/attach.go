@@ -199,6 +199,8 @@ func (f *follower) read(stream io.Reader, yield func(Event) bool) error {
 		}
 		if e.Type == EventCreated {
 			f.session = e.Created.Session.Id
+		} else {
+			f.entered = true
 		}
 		e, fresh, err := f.log.advance(e)
 		if err != nil {
@@ -222,7 +224,7 @@ func (f *follower) wait() error {
 	if !f.waiting && f.suspended != nil {
 		f.suspended()
 	}
-	f.waiting = true
+	f.waiting, f.entered = true, true
 	return errSuspended
 }
 
@@ -248,7 +250,7 @@ func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
 		}
 		return nil, err
 	}
-	f.entered = true
+	f.entered = f.entered || f.session != "" // a session that has just been created isn't entered yet: the sandbox may still be about to wake
 	return resp.Body, nil
 }
 

@@ -23,7 +23,8 @@ const (
 // SendStdin sends all of r to a session that was created with open_stdin or tty, from where its standard input is (offset: what it was
 // created with, or an earlier call sent), and closes it at the end of r if that is asked for. It returns the new offset. What is read is
 // sent at once, many reads in one request while they come quickly. What broke off is sent again from what the session has, so no byte is
-// lost or doubled. A command that doesn't read is waited for, and so is a sandbox that is paused or suspended meanwhile, which isn't woken; at most 8 MiB are kept. It returns after r's last Read,
+// lost or doubled. A sandbox that sleeps when it begins is woken, and it ends with a timeout if that doesn't come to run. A command that doesn't read is waited for, and so is a sandbox
+// that is paused or suspended meanwhile, which isn't woken; at most 8 MiB are kept. It returns after r's last Read,
 // and doesn't interrupt one.
 func (p *Plane) SendStdin(ctx context.Context, session string, offset int64, r io.Reader, closeAtEnd bool) (int64, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -190,7 +191,7 @@ type stdinSender struct {
 	buffer     *stdinBuffer
 	closeAtEnd bool
 	broken     bool // a request has failed: how much arrived isn't known
-	begun      bool // a request was sent: those that follow are nobody's wish, and wake nothing
+	begun      bool // a request was answered otherwise than that the sandbox doesn't run yet: those that follow are nobody's wish, and wake nothing
 }
 
 func (s *stdinSender) send(ctx context.Context) error {
@@ -207,7 +208,7 @@ func (s *stdinSender) connect(ctx context.Context) (progress bool, err error) {
 		err = s.request(ctx)
 	}
 	s.broken = true
-	return s.buffer.base > before || isTimeout(err), err // the command doesn't read, or the sandbox sleeps
+	return s.buffer.base > before || s.begun && isTimeout(err), err // the command doesn't read, or the sandbox sleeps
 }
 
 // isTimeout tells whether an error says no more than that something was waited for.
@@ -243,8 +244,8 @@ func (s *stdinSender) request(ctx context.Context) error {
 // post sends a body and notes how much the session has then.
 func (s *stdinSender) post(ctx context.Context, offset int64, body io.Reader, last bool) error {
 	m := stdinRequest{session: s.session, offset: offset, body: body, last: last, sleep: s.begun}
-	s.begun = true
 	received, err := s.plane.stdin(ctx, m)
+	s.begun = s.begun || !isTimeout(err)
 	if err != nil {
 		return err
 	}
