@@ -164,7 +164,7 @@ func (f *Freezer) gather(known map[int]bool) (moved bool, err error) {
 			if err != nil || known[pid] {
 				continue
 			}
-			if pid == os.Getpid() || !ordinary(pid) {
+			if pid == os.Getpid() || isKernels(pid) {
 				known[pid] = true
 				continue
 			}
@@ -175,8 +175,8 @@ func (f *Freezer) gather(known map[int]bool) (moved bool, err error) {
 	return moved, nil
 }
 
-// ordinary tells whether a process is there and isn't a thread of the kernel.
-func ordinary(pid int) bool {
+// isKernels tells whether a process is a thread of the kernel. One that isn't there any more isn't: another may have its number next.
+func isKernels(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
@@ -186,7 +186,7 @@ func ordinary(pid int) bool {
 		return false
 	}
 	flags, err := strconv.ParseUint(string(after[6]), 10, 64)
-	return err == nil && flags&kernelThread == 0
+	return err == nil && flags&kernelThread != 0
 }
 
 // has tells whether a file of a group has a line.

@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -185,14 +187,35 @@ func TestClockDoesNotGoBackForALateMessage(t *testing.T) {
 }
 
 func TestThreadsOfTheKernelStay(t *testing.T) {
-	if !ordinary(os.Getpid()) {
+	if isKernels(os.Getpid()) {
 		t.Error("this process is taken for a thread of the kernel")
 	}
-	if _, err := os.Stat("/proc/2/stat"); err == nil && ordinary(2) {
+	if b, err := os.ReadFile("/proc/2/comm"); err == nil && string(b) == "kthreadd\n" && !isKernels(2) {
 		t.Error("kthreadd is taken for a process")
 	}
-	if ordinary(1 << 30) {
-		t.Error("nobody is taken for a process")
+}
+
+// TestANumberOfNobodyIsntKnown has a process end while it's looked at: the next one with its number is brought back like any other.
+func TestANumberOfNobodyIsntKnown(t *testing.T) {
+	dir := t.TempDir()
+	for _, g := range []string{"", "agent", "sessions"} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, g), 0o755), os.WriteFile(filepath.Join(dir, g, "cgroup.procs"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nobody = 1 << 30 // more than there can be
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), fmt.Appendln(nil, nobody), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f := &Freezer{Root: r, Agent: "agent", Sessions: "sessions"}
+	known := map[int]bool{}
+	if _, err := f.gather(known); err != nil || known[nobody] {
+		t.Errorf("it's known to stay: %v, %v", known, err)
 	}
 }
 
