@@ -354,7 +354,7 @@ func startCommand(t *testing.T, r *rig) {
 		t.Errorf("it counts %s and then %s", before, after)
 	}
 	r.remove(route)
-	failed, _ := r.build(&controlv1.EnsureTemplate{Recipe: "mini", StartCommand: "echo no way; exit 3", ReadyCheck: "false"})
+	failed, _ := r.build(&controlv1.EnsureTemplate{Recipe: "mini", StartCommand: "echo no way; exit 3", ReadyCheck: "sleep 1000"})
 	if failed.GetState() != "failed" || failed.GetFailedStep() != template.AfterSteps || failed.GetError().GetField() != "start_command" ||
 		failed.GetError().GetMessage() != `the start command "echo no way; exit 3" failed: it ended with status 3; it printed last: no way` {
 		t.Errorf("got %v", failed)

@@ -2,9 +2,12 @@ package template
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +52,67 @@ func TestNotReadyNamesTheCheck(t *testing.T) {
 		if got := (Order{Steps: make([]Step, 2)}).failedStep(at(step, errTooLong)); got != want {
 			t.Errorf("step %d is told as %d", step, got)
 		}
+	}
+}
+
+// TestAStartCommandThatFailsBesideItsCheck ends the build at once, whatever the check says: that it's ready all the same, that it isn't yet, or nothing.
+func TestAStartCommandThatFailsBesideItsCheck(t *testing.T) {
+	broken := errors.New("it ended with status 3")
+	says := func(code int32) try {
+		return func(context.Context) ([]string, *sessionv1.Exit, error) { return nil, &sessionv1.Exit{Code: code}, nil }
+	}
+	hangs := func(ctx context.Context) ([]string, *sessionv1.Exit, error) {
+		<-ctx.Done()
+		return nil, nil, context.Cause(ctx)
+	}
+	for name, x := range map[string]struct {
+		check try
+		fails time.Duration // of the start command; 0: it runs on
+		want  error
+		took  time.Duration
+	}{
+		"ready, and then it fails": {says(0), time.Second, broken, time.Second}, "never ready": {says(1), 3500 * time.Millisecond, broken, 3500 * time.Millisecond},
+		"a check that hangs": {hangs, time.Minute, broken, time.Minute}, "ready, and it runs on": {says(0), 0, nil, startGrace},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &builder{order: Order{Ready: "curl localhost"}, now: func(string) {}, log: func(int, string) {}}
+				began := time.Now()
+				err := b.beside(t.Context(), func(ctx context.Context) error {
+					if x.fails == 0 {
+						<-ctx.Done()
+						return context.Cause(ctx)
+					}
+					time.Sleep(x.fails)
+					return broken
+				}, x.check)
+				if took := time.Since(began); err != x.want || took != x.took {
+					t.Errorf("after %s: %v, want %v after %s", took, err, x.want, x.took)
+				}
+			})
+		})
+	}
+}
+
+// TestACheckHasItsTime gives up on one that never ends, and on one that never succeeds.
+func TestACheckHasItsTime(t *testing.T) {
+	for want, check := range map[string]try{
+		"it was still running when the time was over": func(ctx context.Context) ([]string, *sessionv1.Exit, error) {
+			<-ctx.Done()
+			return nil, nil, context.Cause(ctx)
+		},
+		"it ended with status 1; it printed last: no": func(context.Context) ([]string, *sessionv1.Exit, error) {
+			return []string{"no"}, &sessionv1.Exit{Code: 1}, nil
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &builder{order: Order{Ready: "false"}, now: func(string) {}, log: func(int, string) {}}
+			began := time.Now()
+			err := b.awaitReady(t.Context(), check)
+			if took := time.Since(began); took != readyTimeout || err == nil || !strings.HasSuffix(failure(err).Message, want) {
+				t.Errorf("after %s: %v, want %s", took, err, want)
+			}
+		})
 	}
 }
 

@@ -26,8 +26,9 @@ const sessionsName = "sessions"
 
 // begin starts the start command, which is left running, and waits until the check succeeds.
 func (b *builder) begin(ctx context.Context, g guest) error {
+	check := func(ctx context.Context) ([]string, *sessionv1.Exit, error) { return b.checkReady(ctx, g.sessions) }
 	if b.order.Start == "" {
-		return b.awaitReady(ctx, g.sessions, nil)
+		return b.awaitReady(ctx, check)
 	}
 	b.said("start " + firstLine(b.order.Start))
 	kept, err := session.Open(filepath.Join(b.dir, sessionsName), session.Limits{}, slog.Default())
@@ -36,34 +37,44 @@ func (b *builder) begin(ctx context.Context, g guest) error {
 	}
 	defer kept.Close()
 	kept.Use(g.link)
-	run, leave := context.WithCancelCause(ctx)
-	ended := make(chan error, 1)
-	var follower sync.WaitGroup
-	follower.Go(func() { ended <- b.startCommand(run, kept) })
-	defer follower.Wait()
-	defer leave(errLeft)
-	return b.awaitReady(ctx, g.sessions, ended)
+	return b.beside(ctx, func(ctx context.Context) error { return b.startCommand(ctx, kept) }, check)
 }
 
 // errLeft ends the following of a command that runs on.
 var errLeft = errors.New("it's left running")
 
+// beside waits for the check while the start command runs. That one may end, but not fail: then nothing is waited for any more, whatever the check
+// says. It has a moment to fail in any case.
+func (b *builder) beside(ctx context.Context, start func(context.Context) error, check try) error {
+	began := time.Now()
+	run, leave := context.WithCancelCause(ctx)
+	ctx, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	var follower sync.WaitGroup
+	follower.Go(func() {
+		if err := start(run); err != nil {
+			failed(err)
+		}
+	})
+	defer follower.Wait()
+	defer leave(errLeft)
+	if err := b.awaitReady(ctx, check); err != nil {
+		return err
+	}
+	return pause(ctx, startGrace-time.Since(began))
+}
+
 // startCommand follows the start command. It may end, with success: what it started runs on.
 func (b *builder) startCommand(ctx context.Context, kept *session.Set) error {
-	var mu sync.Mutex
 	var tail []string
 	exit, err := follow(ctx, kept, b.spec(b.order.Start), func(line string) {
 		b.log(b.step, line)
-		mu.Lock()
-		defer mu.Unlock()
 		tail = append(tail, line)
 		tail = tail[max(0, len(tail)-maxTail):]
 	})
 	if err != nil {
 		return err
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	if err := exitError(exit, tail); err != nil {
 		return &space.Error{
 			Code: space.CodeGuest, Field: "start_command", Message: fmt.Sprintf("the start command %q failed: %s", firstLine(b.order.Start), messageOf(err)),
@@ -72,37 +83,28 @@ func (b *builder) startCommand(ctx context.Context, kept *session.Set) error {
 	return nil
 }
 
-// awaitReady tries the check until it succeeds, or the start command fails. Without a check the command gets a moment to fail.
-func (b *builder) awaitReady(ctx context.Context, sessions *session.Set, ended <-chan error) error {
+// try is one try of the check, until its context ends: what it printed last, and how it ended.
+type try func(context.Context) (last []string, exit *sessionv1.Exit, err error)
+
+// awaitReady tries the check until it succeeds, if there's one.
+func (b *builder) awaitReady(ctx context.Context, check try) error {
 	if b.order.Ready == "" {
-		if ended == nil {
-			return nil
-		}
-		return pause(ctx, startGrace, ended)
+		return nil
 	}
 	b.said("waiting until it's ready: " + firstLine(b.order.Ready))
-	limit := time.Now().Add(readyTimeout)
+	limited, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
 	for {
-		last, exit, err := b.checkReady(ctx, sessions, limit)
+		last, exit, err := check(limited)
 		if err == nil && exitError(exit, nil) == nil {
 			return nil
 		}
-		if ctx.Err() != nil {
+		_ = pause(limited, readyPause) // what has ended it is looked at next
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		}
-		if time.Now().After(limit) {
+		case limited.Err() != nil:
 			return b.notReady(err, exit, last)
-		}
-		select {
-		case err := <-ended:
-			if err != nil {
-				return err
-			}
-			ended = nil
-		default:
-		}
-		if err := pause(ctx, readyPause, nil); err != nil {
-			return err
 		}
 	}
 }
@@ -129,9 +131,7 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-func (b *builder) checkReady(ctx context.Context, sessions *session.Set, limit time.Time) (last []string, exit *sessionv1.Exit, err error) {
-	ctx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
+func (b *builder) checkReady(ctx context.Context, sessions *session.Set) (last []string, exit *sessionv1.Exit, err error) {
 	exit, err = follow(ctx, sessions, b.spec(b.order.Ready), func(line string) {
 		last = append(last, line)
 		last = last[max(0, len(last)-maxTail):]
@@ -139,21 +139,13 @@ func (b *builder) checkReady(ctx context.Context, sessions *session.Set, limit t
 	return last, exit, err
 }
 
-// pause waits, unless something ends meanwhile with an error.
-func pause(ctx context.Context, d time.Duration, ended <-chan error) error {
+// pause waits, unless its context ends before.
+func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case err := <-ended:
-			if err != nil {
-				return err
-			}
-			ended = nil
-		}
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
+	return context.Cause(ctx)
 }
