@@ -207,19 +207,3 @@ func TestASignedURLIsForItsUser(t *testing.T) {
 		}
 	}
 }
-
-// TestWhatBuildsSayIsTheUsersOwn: steps have the user's numbers, and commands are as they were written.
-func TestWhatBuildsSayIsTheUsersOwn(t *testing.T) {
-	n := &build{origin: []int{0, 0, 1, 2, 2}}
-	first, _, _ := strings.Cut(bash("echo 'a b'"), "\n")
-	for text, want := range map[string]string{
-		"step 3: it ended with status 7": "step 1: it ended with status 7", "step 5 is as it was; its disk is kept": "step 2 is as it was; its disk is kept",
-		"step 1: no useradd": "step base: no useradd", "step 9: the start command failed": "step finalize: the start command failed",
-		"run " + first + " …": "run echo 'a b'", "run " + bashBefore + "'echo a long li …": "run echo a long li", "step 3 of my program": "step 3 of my program", "echoed": "echoed",
-		"step 99999999999999999999: x": "step finalize: x",
-	} {
-		if got := n.said(text); got != want {
-			t.Errorf("%q is said as %q, want %q", text, got, want)
-		}
-	}
-}

@@ -35,6 +35,8 @@ const (
 	lastLines = 5 * time.Second
 	// maxUploads bounds the uploads of one build: its steps.
 	maxUploads = 256
+	// buildTags bounds the tags that a build gives, as the platform does.
+	buildTags = 16
 )
 
 // build is one build of a template. An SDK makes it in three parts: it asks for it, uploads files, and starts it.
@@ -46,8 +48,10 @@ type build struct {
 
 	mu       sync.Mutex
 	uploads  map[string]string // their ids by the hash of their files
+	starting bool              // the platform is being asked
 	template string            // tpl_…; "" before it's started
-	origin   []int             // of the platform's steps, the SDK's
+	steps    []meaning         // the platform's, in order
+	begun    int               // the newest of them whose beginning the log has told
 	lines    []client.LogLine
 	size     int           // bytes of their text
 	cut      bool          // a line wasn't kept: none is any more
@@ -71,13 +75,13 @@ type buildNote struct {
 	Create   client.TemplateCreate `json:"create"`
 	Uploads  map[string]string     `json:"uploads,omitempty"`
 	Template string                `json:"template,omitempty"`
-	Origin   []int                 `json:"origin,omitempty"`
+	Steps    []meaning             `json:"steps,omitempty"`
 }
 
 func (n *build) note() note {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return note{Build: &buildNote{ID: n.id, Owner: n.owner[:], Began: n.began, Create: n.create, Uploads: maps.Clone(n.uploads), Template: n.template, Origin: n.origin}}
+	return note{Build: &buildNote{ID: n.id, Owner: n.owner[:], Began: n.began, Create: n.create, Uploads: maps.Clone(n.uploads), Template: n.template, Steps: n.steps}}
 }
 
 // noted writes a build down, which nobody may hold.
@@ -107,7 +111,7 @@ func (b *builds) recall(m note) {
 		return
 	}
 	n := &build{
-		id: m.Build.ID, began: m.Build.Began, create: m.Build.Create, uploads: map[string]string{}, template: m.Build.Template, origin: m.Build.Origin,
+		id: m.Build.ID, began: m.Build.Began, create: m.Build.Create, uploads: map[string]string{}, template: m.Build.Template, steps: m.Build.Steps,
 		read: make(chan struct{}),
 	}
 	copy(n.owner[:], m.Build.Owner)
@@ -200,7 +204,7 @@ func (f *Facade) createTemplate(w http.ResponseWriter, r *request) error {
 	}
 	tags := []string{}
 	for _, t := range in.Tags {
-		if t != defaultTag {
+		if t != defaultTag && !slices.Contains(tags, t) {
 			tags = append(tags, t)
 		}
 		if !templateWord.MatchString(t) {
@@ -208,6 +212,8 @@ func (f *Facade) createTemplate(w http.ResponseWriter, r *request) error {
 		}
 	}
 	switch {
+	case len(tags) > buildTags:
+		return refuse(http.StatusBadRequest, "tags: a build gives at most %d, and %d are wanted", buildTags, len(tags))
 	case !templateWord.MatchString(name):
 		return refuse(http.StatusBadRequest, "name is %q: it must be up to 63 of a-z, 0-9, . _ -", space.Clip(name))
 	case in.CPUCount != nil && *in.CPUCount < 1:
@@ -254,19 +260,29 @@ func (f *Facade) filesLink(w http.ResponseWriter, r *request, name, hash string)
 	if err != nil {
 		return err
 	}
-	defer f.builds.noted(n)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.uploads) >= maxUploads {
-		return refuse(http.StatusBadRequest, "a build has at most %d uploads", maxUploads)
+	if err := n.roomForUpload(); err != nil {
+		return err
 	}
 	u, err := r.platform.BeginUpload(r.Context())
 	if err != nil {
 		return err
 	}
+	n.mu.Lock()
 	n.uploads[hash] = u.Id
+	n.mu.Unlock()
+	f.builds.noted(n)
 	link := strings.TrimSuffix(f.config.Endpoint, "/") + "/uploads/" + url.PathEscape(u.Id) + "?token=" + url.QueryEscape(u.Token)
 	answer(w, http.StatusCreated, map[string]any{"present": false, "url": link})
+	return nil
+}
+
+// roomForUpload refuses more uploads than a build has steps.
+func (n *build) roomForUpload() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.uploads) >= maxUploads {
+		return refuse(http.StatusBadRequest, "a build has at most %d uploads", maxUploads)
+	}
 	return nil
 }
 
@@ -309,23 +325,51 @@ func (f *Facade) startBuild(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer f.builds.noted(n)
+	uploads, err := n.claim()
+	if err != nil {
+		return err
+	}
+	template, steps, err := r.orderBuild(in, n.create, uploads)
+	n.started(template, steps)
+	if err != nil {
+		return err
+	}
+	f.builds.noted(n)
+	n.follow(r.platform, template)
+	w.WriteHeader(http.StatusAccepted)
+	return nil
+}
+
+// claim lets one caller start the build, until started is called, and returns its uploads.
+func (n *build) claim() (uploads map[string]string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.template != "" {
-		return refuse(http.StatusConflict, "the build was started already")
+	if n.starting || n.template != "" {
+		return nil, refuse(http.StatusConflict, "the build was started already")
 	}
-	create := n.create
+	n.starting = true
+	return maps.Clone(n.uploads), nil
+}
+
+// started ends a claim: with the template that is built, or "".
+func (n *build) started(template string, steps []meaning) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.starting, n.template, n.steps = false, template, steps
+}
+
+// orderBuild has the platform build what an SDK orders, and returns the template and its steps.
+func (r *request) orderBuild(in buildOrder, create client.TemplateCreate, uploads map[string]string) (template string, steps []meaning, err error) {
 	if err := in.source(&create); err != nil {
-		return err
+		return "", nil, err
 	}
 	user, workdir, err := foundation(r.Context(), r.platform, create.Template)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
-	c, err := compile(in.Steps, user, workdir, n.uploads)
+	c, err := compile(in.Steps, user, workdir, uploads)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	force := in.Force
 	for _, s := range in.Steps {
@@ -340,15 +384,12 @@ func (f *Facade) startBuild(w http.ResponseWriter, r *request) error {
 	}
 	op, err := r.platform.BeginCreateTemplate(r.Context(), create)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	if op.Template == nil {
-		return fmt.Errorf("begin a build: the answer names no template")
+		return "", nil, fmt.Errorf("begin a build: the answer names no template")
 	}
-	n.template, n.origin = op.Template.Id, c.origin
-	n.follow(r.platform)
-	w.WriteHeader(http.StatusAccepted)
-	return nil
+	return op.Template.Id, c.means, nil
 }
 
 // foundation is the user and the directory with which a build's steps begin; no user if what is built upon doesn't say.
@@ -378,8 +419,7 @@ func foundation(ctx context.Context, c *client.Client, template *string) (user, 
 }
 
 // follow keeps the log of a build that was started until the build has ended, unless that is done already.
-func (n *build) follow(c *client.Client) {
-	template := n.template
+func (n *build) follow(c *client.Client, template string) {
 	n.reading.Do(func() { go n.collect(c, template) })
 }
 
@@ -402,10 +442,10 @@ const cutNotice = "The log goes on, and isn't kept here any more: `space templat
 func (n *build) keep(line client.LogLine) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cut {
+	var shown bool
+	if line.Text, shown = n.shown(line); n.cut || !shown {
 		return
 	}
-	line.Text = n.said(line.Text)
 	if len(n.lines) >= maxLines-1 || n.size+len(line.Text) > maxLog-len(cutNotice) {
 		n.cut, line.Text = true, cutNotice
 	}
@@ -441,28 +481,46 @@ func (n *build) stepName(step int) string {
 	switch {
 	case step < 1:
 		return stepBase
-	case step > len(n.origin):
+	case step > len(n.steps):
 		return stepFinalize
-	case n.origin[step-1] < 1: // what builds do for themselves before
+	case n.steps[step-1].Origin < 1: // what builds do for themselves before
 		return stepBase
 	}
-	return strconv.Itoa(n.origin[step-1])
+	return strconv.Itoa(n.steps[step-1].Origin)
 }
 
-// ownStep finds the platform's number of a step, which begins a text.
-var ownStep = regexp.MustCompile(`^step (\d+)(: | is as it was)`)
+var (
+	// ownStep finds the platform's number of a step, which begins a text.
+	ownStep = regexp.MustCompile(`^step (\d+)(: | is as it was)`)
+	// beginning is how the platform says what it does in a step, before anything else of that.
+	beginning = regexp.MustCompile(`^(run|copy to) `)
+)
 
-// said is a text of the platform's as the SDK's user wrote it: with the number of the user's own step, and a command without what is put around it.
+// said is a text of the platform's with the number of the user's own step.
 func (n *build) said(text string) string {
-	if m := ownStep.FindStringSubmatchIndex(text); m != nil {
-		number, _ := strconv.Atoi(text[m[2]:m[3]]) // too large a one is none of the steps
-		return "step " + n.stepName(number) + text[m[3]:]
+	m := ownStep.FindStringSubmatchIndex(text)
+	if m == nil {
+		return text
 	}
-	if command, ok := strings.CutPrefix(text, "run "+bashBefore+"'"); ok {
-		command = strings.TrimSuffix(strings.TrimSuffix(command, " …"), "'"+bashAfter)
-		return "run " + strings.ReplaceAll(command, `'\''`, "'")
+	number, _ := strconv.Atoi(text[m[2]:m[3]]) // too large a one is none of the steps
+	return "step " + n.stepName(number) + text[m[3]:]
+}
+
+// shown is a line of the platform's log as the SDK's user is shown it: what begins is said in the words of the user's steps, and what builds do for
+// themselves isn't said at all. What a command prints stays as it is.
+func (n *build) shown(l client.LogLine) (text string, shown bool) {
+	if l.Step == nil || *l.Step < 1 || *l.Step > len(n.steps) {
+		return n.said(l.Text), true
 	}
-	return text
+	says := n.steps[*l.Step-1].Says
+	switch {
+	case n.begun < *l.Step && beginning.MatchString(l.Text):
+		n.begun = *l.Step
+		return says, says != ""
+	case n.begun < *l.Step && ownStep.MatchString(l.Text):
+		return n.said(l.Text), says != ""
+	}
+	return n.said(l.Text), true
 }
 
 // entries are the lines after the first ones.
@@ -489,15 +547,13 @@ func (f *Facade) buildStatus(w http.ResponseWriter, r *request, name, id string)
 	}
 	n.mu.Lock()
 	template := n.template
-	if template != "" {
-		n.follow(r.platform) // one that was started before this process was
-	}
 	n.mu.Unlock()
 	out := map[string]any{"templateID": name, "buildID": id, "status": "waiting", "logs": []string{}, "logEntries": []logEntry{}}
 	if template == "" {
 		answer(w, http.StatusOK, out)
 		return nil
 	}
+	n.follow(r.platform, template) // one that was started before this process was
 	t, err := r.platform.GetTemplate(r.Context(), template)
 	if err != nil {
 		return err

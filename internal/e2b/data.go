@@ -150,7 +150,7 @@ func (f *Facade) enter(r *http.Request) (guest, error) {
 	case r.Header.Get(headerToken) == "":
 		return guest{}, refuse(http.StatusUnauthorized, "the sandbox's access token is missing: every sandbox of this platform has one")
 	case !ok, sandbox != "" && sandbox != a.sandbox:
-		return guest{}, refuse(http.StatusUnauthorized, "the access token isn't that of this sandbox")
+		return guest{}, errForeign
 	}
 	return f.guest(a, userOf(r))
 }
@@ -191,14 +191,21 @@ func gone(sandbox string) error {
 	return &goneError{space.Clip(sandbox), "The sandbox was not found", http.StatusBadGateway}
 }
 
+// errForeign is the answer to a token that opens another sandbox, or none.
+var errForeign = refuse(http.StatusUnauthorized, "the access token isn't that of this sandbox")
+
 // settled makes of a refusal by the platform what it means for the sandbox: a conflict may be one with a file, or say that the sandbox isn't
-// running; then it's gone.
+// running; then it's gone. What is forbidden may be a file, or the whole sandbox; then the token is another's.
 func (g guest) settled(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case is(err, space.CodeExecutionLost, space.CodeRouteStale):
 		return gone(publicID(g.sandbox))
+	case is(err, space.CodeForbidden):
+		if is(g.answers(ctx), space.CodeForbidden) { // nothing at all is open to it, so that it's no file's mode
+			return errForeign
+		}
 	case is(err, space.CodeConflict):
 		if other := g.answers(ctx); is(other, space.CodeConflict, space.CodeExecutionLost) {
 			return gone(publicID(g.sandbox))
@@ -251,6 +258,8 @@ func (g guest) refusal(ctx context.Context, err error) error {
 		return nil
 	case errors.As(err, &already):
 		return already
+	case err == errForeign:
+		return connect.NewError(connect.CodeUnauthenticated, errors.New(understand(ctx, err).Message))
 	case errors.As(err, &lost):
 		return connect.NewError(connect.CodeUnavailable, lost)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

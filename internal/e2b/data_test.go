@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -229,6 +231,37 @@ func TestDoors(t *testing.T) {
 	}
 	if status, body := r.unary(t, "/filesystem.Filesystem/Stat", `{"path":"/"}`, "x"); status != 401 {
 		t.Errorf("files: %d %s", status, body)
+	}
+}
+
+// TestATokenForAnotherSandbox has all doors closed with 401, whatever the request is for; a file that one may not read is the request's fault as before.
+func TestATokenForAnotherSandbox(t *testing.T) {
+	r := newRig(t)
+	id, token := r.created(t)
+	at := "/v1/sandboxes/sbx_" + id
+	ask := func() map[string]string {
+		out := map[string]string{}
+		for _, path := range []string{"/health", "/files?path=/x"} {
+			status, _, _ := call(t, "GET", r.data.URL+path, "", headerToken, token)
+			out[path] = fmt.Sprint(status)
+		}
+		status, _, _ := call(t, "POST", r.data.URL+"/files?path=/x", "y", headerToken, token, "Content-Type", "application/octet-stream")
+		out["a write"] = fmt.Sprint(status)
+		status, body := r.unary(t, "/filesystem.Filesystem/MakeDir", `{"path":"/made"}`, token)
+		out["a call"] = fmt.Sprint(status, " ", strings.Contains(body, "unauthenticated"))
+		_, end := r.stream(t, "/process.Process/Start", startCommand, token)
+		out["a command"] = fmt.Sprint(strings.Contains(end, "unauthenticated"))
+		return out
+	}
+	for _, name := range []string{"GET " + at + "/files/content", "PUT " + at + "/files/content", "POST " + at + "/files/mkdir", "POST " + at + "/sessions"} {
+		r.refused(name, space.CodeForbidden, "permission denied")
+	}
+	if got, want := ask(), map[string]string{"/health": "204", "/files?path=/x": "400", "a write": "400", "a call": "403 false", "a command": "false"}; !maps.Equal(got, want) {
+		t.Errorf("what a user may not: %v, want %v", got, want)
+	}
+	r.refused("GET "+at+"/files/stat", space.CodeForbidden, "the token opens another sandbox")
+	if got, want := ask(), map[string]string{"/health": "401", "/files?path=/x": "401", "a write": "401", "a call": "401 true", "a command": "true"}; !maps.Equal(got, want) {
+		t.Errorf("a token of another sandbox: %v, want %v", got, want)
 	}
 }
 

@@ -27,6 +27,7 @@ type platform struct {
 	files     map[string]string
 	events    string // what an attach answers
 	live      []api.LiveSession
+	templates []api.Template
 	asked     []string // METHOD PATH of all requests
 	bodies    map[string]string
 	refuse    map[string]api.Problem // by METHOD PATH
@@ -74,6 +75,17 @@ func newPlatform(t *testing.T) *platform {
 			}
 			p.answer(w, 200, api.Snapshot{Id: "snp_1"})
 		},
+		"GET /v1/me": func(w http.ResponseWriter, _ *http.Request) { p.answer(w, 200, api.Me{}) },
+		"POST /v1/uploads": func(w http.ResponseWriter, _ *http.Request) {
+			p.answer(w, 201, api.Upload{Id: space.NewID(space.PrefixUpload), Token: "up"})
+		},
+		"GET /v1/templates": func(w http.ResponseWriter, _ *http.Request) { p.answer(w, 200, api.TemplatePage{Items: p.templates}) },
+		"POST /v1/templates": func(w http.ResponseWriter, _ *http.Request) {
+			p.answer(w, 202, api.Operation{Id: "op_5", Kind: "build_template", Status: api.OperationStatusRunning, Template: &api.Template{Id: "tpl_9"}})
+		},
+		"GET /v1/templates/{template}":               p.template,
+		"PUT /v1/templates/{template}/tags/{tag}":    p.template,
+		"DELETE /v1/templates/{template}/tags/{tag}": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
 	}
 	data := map[string]func(http.ResponseWriter, *http.Request){
 		"POST /v1/sandboxes/{sandbox}/sessions":     p.session,
@@ -210,6 +222,16 @@ func (p *platform) remove(w http.ResponseWriter, r *http.Request) {
 		s.State = api.SandboxStateDeleted
 		p.answer(w, 200, api.Operation{Id: "op_2", Kind: "delete_sandbox", Status: api.OperationStatusSucceeded, Sandbox: s})
 	}
+}
+
+func (p *platform) template(w http.ResponseWriter, r *http.Request) {
+	for _, t := range p.templates {
+		if id := r.PathValue("template"); t.Id == id || t.Name == id && t.Current {
+			p.answer(w, 200, t)
+			return
+		}
+	}
+	p.problem(w, space.CodeNotFound, "there's no such template")
 }
 
 func (p *platform) token(w http.ResponseWriter, r *http.Request) {

@@ -36,7 +36,7 @@ func (f *Facade) enterFiles(r *http.Request, operation string) (guest, error) {
 	if token := r.Header.Get(headerToken); token != "" {
 		a, ok := parseAccess(token)
 		if !ok || sandbox != "" && sandbox != a.sandbox {
-			return guest{}, refuse(http.StatusUnauthorized, "the access token isn't that of this sandbox")
+			return guest{}, errForeign
 		}
 		return f.guest(a, cmp.Or(q.Get("username"), userOf(r)))
 	}

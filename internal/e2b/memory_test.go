@@ -144,12 +144,12 @@ func TestABuildOutlivesTheFacade(t *testing.T) {
 		if err != nil || n.uploads["hash"] != "upl_1" {
 			t.Fatalf("%+v, %v", n, err)
 		}
-		n.template, n.origin = "tpl_1", []int{1, 1, 3}
+		n.template, n.steps = "tpl_1", []meaning{{1, "run x"}, {1, ""}, {3, "copy a to b"}}
 		f.builds.noted(n)
 	})
 	life(func(f *Facade) {
 		n, err := f.builds.get("k", id)
-		if err != nil || n.template != "tpl_1" || !slices.Equal(n.origin, []int{1, 1, 3}) || n.stepName(3) != "3" {
+		if err != nil || n.template != "tpl_1" || !slices.Equal(n.steps, []meaning{{1, "run x"}, {1, ""}, {3, "copy a to b"}}) || n.stepName(3) != "3" {
 			t.Errorf("%+v, %v", n, err)
 		}
 		if _, err := f.builds.get("another", id); err == nil {

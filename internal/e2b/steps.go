@@ -49,18 +49,28 @@ const (
 // recipe makes the platform's steps of an SDK's. One of them may take several.
 type recipe struct {
 	steps   []client.TemplateStep
-	origin  []int // of each of them, the SDK's, from 1
-	step    int   // the SDK's that is being written
+	means   []meaning // of each of them
+	step    int       // the SDK's that is being written
 	user    string
 	workdir string
 	uploads map[string]string
 }
 
-func (c *recipe) add(s client.TemplateStep) {
-	c.steps, c.origin = append(c.steps, s), append(c.origin, c.step)
+// meaning is what a step of the platform's is to the SDK's user.
+type meaning struct {
+	Origin int    `json:"origin"`         // the SDK's step, from 1; 0: what builds do for themselves before
+	Says   string `json:"says,omitempty"` // what the log says when it begins; "": nothing
 }
 
-func (c *recipe) run(script string) { c.add(client.TemplateStep{Run: &script}) }
+// add adds a step of the platform's. Where several do what one step of the SDK's says, only one of them has it said.
+func (c *recipe) add(says string, s client.TemplateStep) {
+	c.steps, c.means = append(c.steps, s), append(c.means, meaning{c.step, says})
+}
+
+func (c *recipe) run(says, script string) { c.add(says, client.TemplateStep{Run: &script}) }
+
+// set adds a step that only changes what holds for the next ones.
+func (c *recipe) set(s client.TemplateStep) { c.add("", s) }
 
 // as writes steps of another user, after which it's the one before again.
 func (c *recipe) as(user string, write func()) {
@@ -69,9 +79,9 @@ func (c *recipe) as(user string, write func()) {
 		return
 	}
 	before := c.user
-	c.add(client.TemplateStep{User: &user})
+	c.set(client.TemplateStep{User: &user})
 	write()
-	c.add(client.TemplateStep{User: &before})
+	c.set(client.TemplateStep{User: &before})
 }
 
 // compile makes the platform's steps. The first user and directory are those of what is built upon; no user if that doesn't say.
@@ -95,10 +105,10 @@ const usual = "user"
 // provide sees to it that what is built upon has that user.
 func (c *recipe) provide() {
 	first, user := root, usual
-	c.add(client.TemplateStep{User: &first})
-	c.run("id -u " + usual + " >/dev/null 2>&1 || useradd --create-home --shell /bin/bash " + usual + " || adduser -D " + usual)
+	c.set(client.TemplateStep{User: &first})
+	c.run("", "id -u "+usual+" >/dev/null 2>&1 || useradd --create-home --shell /bin/bash "+usual+" || adduser -D "+usual)
 	c.user, c.workdir = usual, "/home/"+usual
-	c.add(client.TemplateStep{User: &user})
+	c.set(client.TemplateStep{User: &user})
 }
 
 func (c *recipe) write(s buildStep) error {
@@ -111,7 +121,7 @@ func (c *recipe) write(s buildStep) error {
 		if arg(1) != "" {
 			user = arg(1)
 		}
-		c.as(user, func() { c.run(bash(arg(0))) })
+		c.as(user, func() { c.run("run "+firstLine(arg(0)), bash(arg(0))) })
 	case "COPY":
 		return c.copy(s)
 	case "ENV":
@@ -122,7 +132,7 @@ func (c *recipe) write(s buildStep) error {
 		for i := 0; i < len(s.Args); i += 2 {
 			env[s.Args[i]] = s.Args[i+1]
 		}
-		c.add(client.TemplateStep{Env: &env})
+		c.set(client.TemplateStep{Env: &env})
 	case "WORKDIR":
 		if arg(0) == "" {
 			return fmt.Errorf("it has no path")
@@ -132,7 +142,7 @@ func (c *recipe) write(s buildStep) error {
 			c.workdir = path.Clean(arg(0))
 		}
 		dir := c.workdir
-		c.add(client.TemplateStep{Workdir: &dir})
+		c.set(client.TemplateStep{Workdir: &dir})
 	case "USER":
 		return c.become(arg(0), arg(1) == "true")
 	default:
@@ -165,10 +175,10 @@ func (c *recipe) become(user string, sudo bool) error {
 		script += "; mkdir -p /etc/sudoers.d && echo '" + name + " ALL=(ALL:ALL) NOPASSWD: ALL' >/etc/sudoers.d/" + name + " && chmod 0440 /etc/sudoers.d/" + name
 	}
 	if name != root {
-		c.as(root, func() { c.run(script) })
+		c.as(root, func() { c.run("user "+user, script) })
 	}
 	c.user = user
-	c.add(client.TemplateStep{User: &user})
+	c.set(client.TemplateStep{User: &user})
 	return nil
 }
 
@@ -193,6 +203,7 @@ func (c *recipe) copy(s buildStep) error {
 	if owner == "" {
 		owner = c.user
 	}
+	says := "copy " + firstLine(from) + " to " + firstLine(to)
 	to = strings.TrimPrefix(to, "~/")
 	place := staging
 	c.as(root, func() {
@@ -202,8 +213,8 @@ func (c *recipe) copy(s buildStep) error {
 			To     string  `json:"to"`
 			Upload string  `json:"upload"`
 		}{&owner, place, upload}
-		c.add(step)
-		c.run(placement(place, from, to, mode))
+		c.add(says, step)
+		c.run("", placement(place, from, to, mode))
 	})
 	return nil
 }
@@ -237,13 +248,24 @@ func pattern(word string) string {
 }
 
 // bash has a command run by bash, as in E2B's builds, where the image has one.
-func bash(command string) string { return bashBefore + quote(command) + bashAfter + "\n" + command }
+func bash(command string) string {
+	return "if [ -x /bin/bash ]; then exec /bin/bash -c " + quote(command) + "; fi\n" + command
+}
 
-// What bash puts around a command.
-const (
-	bashBefore = "if [ -x /bin/bash ]; then exec /bin/bash -c "
-	bashAfter  = "; fi"
-)
+// maxShown bounds what a log repeats of a command, in bytes.
+const maxShown = 200
+
+// firstLine is the beginning of a command, for a log.
+func firstLine(command string) string {
+	line, rest, _ := strings.Cut(strings.TrimSpace(command), "\n")
+	if len(line) > maxShown {
+		line, rest = strings.ToValidUTF8(line[:maxShown], ""), "…"
+	}
+	if rest != "" {
+		return line + " …"
+	}
+	return line
+}
 
 // source says what is built upon, and as whom.
 func (o *buildOrder) source(into *client.TemplateCreate) error {

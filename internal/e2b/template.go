@@ -65,6 +65,10 @@ func (r *request) versions(name string) ([]client.Template, error) {
 	if err != nil {
 		return nil, err
 	}
+	return r.versionsOf(t)
+}
+
+func (r *request) versionsOf(t client.Template) ([]client.Template, error) {
 	all, err := r.platform.ListTemplates(r.Context())
 	if err != nil {
 		return nil, err
@@ -73,6 +77,24 @@ func (r *request) versions(name string) ([]client.Template, error) {
 	for _, v := range all {
 		if v.Name == t.Name && v.Shared == t.Shared {
 			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// maxTags bounds the tags of a template's name, as the platform does.
+const maxTags = 256
+
+// tagsOf are those of a template's name, whichever version they mean.
+func (r *request) tagsOf(t client.Template) (map[string]bool, error) {
+	versions, err := r.versionsOf(t)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]bool{}
+	for _, v := range versions {
+		for _, tag := range v.Tags {
+			out[tag] = true
 		}
 	}
 	return out, nil
@@ -101,6 +123,7 @@ func (f *Facade) getTags(w http.ResponseWriter, r *request, name string) error {
 	return nil
 }
 
+// assignTags sets all of the tags or, if that can't be, none.
 func (f *Facade) assignTags(w http.ResponseWriter, r *request) error {
 	var in struct {
 		Target string   `json:"target"`
@@ -113,21 +136,26 @@ func (f *Facade) assignTags(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	all, err := r.tagsOf(t)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]bool{}
 	for _, tag := range in.Tags {
-		if tag == defaultTag && t.Current {
+		switch {
+		case tag == defaultTag && t.Current:
 			continue
-		}
-		if tag == defaultTag {
+		case tag == defaultTag:
 			return unsupported("making an older version of a template the default one")
-		}
-		if !templateWord.MatchString(tag) {
+		case !templateWord.MatchString(tag):
 			return refuse(http.StatusBadRequest, "tags: %q must be up to 63 of a-z, 0-9, . _ -", space.Clip(tag))
 		}
+		wanted[tag], all[tag] = true, true
 	}
-	for _, tag := range in.Tags {
-		if tag == defaultTag {
-			continue
-		}
+	if len(all) > maxTags {
+		return refuse(http.StatusBadRequest, "tags: template %s would have %d and may have %d: none was set, remove some first", t.Name, len(all), maxTags)
+	}
+	for tag := range wanted {
 		if _, err := r.platform.SetTemplateTag(r.Context(), t.Id, tag); err != nil {
 			return err
 		}
@@ -136,6 +164,7 @@ func (f *Facade) assignTags(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
+// removeTags removes all of the tags or, if that can't be, none.
 func (f *Facade) removeTags(w http.ResponseWriter, r *request) error {
 	var in struct {
 		Name string   `json:"name"`
@@ -148,12 +177,21 @@ func (f *Facade) removeTags(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	for _, tag := range in.Tags {
-		if tag == defaultTag {
-			return refuse(http.StatusBadRequest, "the tag %s can't be removed: it's what the name alone means", defaultTag)
-		}
+	has, err := r.tagsOf(t)
+	if err != nil {
+		return err
 	}
+	unwanted := map[string]bool{}
 	for _, tag := range in.Tags {
+		switch {
+		case tag == defaultTag:
+			return refuse(http.StatusBadRequest, "the tag %s can't be removed: it's what the name alone means", defaultTag)
+		case !has[tag]:
+			return refuse(http.StatusNotFound, "template %s has no tag %q: none was removed", t.Name, space.Clip(tag))
+		}
+		unwanted[tag] = true
+	}
+	for tag := range unwanted {
 		if err := r.platform.DeleteTemplateTag(r.Context(), t.Name, tag); err != nil {
 			return err
 		}
