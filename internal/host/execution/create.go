@@ -69,7 +69,7 @@ func (e *execution) create(ctx context.Context) error {
 		return err
 	}
 	defer o.give()
-	e.table.pool.arrived(e.rec, o.size)
+	e.table.pool.arrived(e.recorded(), o.size)
 	defer e.table.pool.left()
 	limit := loadTimeout
 	if o.snapshot == nil {
@@ -78,7 +78,7 @@ func (e *execution) create(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errCreateTimeout)
 	defer cancel()
 	err = e.steps(ctx, o)
-	if err != nil && errors.Is(context.Cause(ctx), errCreateTimeout) {
+	if deadline, _ := ctx.Deadline(); err != nil && !time.Now().Before(deadline) { // the guest's last moment is the same one, and may come first
 		return space.Errorf(space.CodeTimeout, "the machine wasn't ready within %s: %w", limit, err)
 	}
 	return err

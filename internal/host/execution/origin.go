@@ -68,13 +68,14 @@ func (e *execution) fromDisk(ctx context.Context) (origin, error) {
 	if err != nil {
 		return origin{}, err
 	}
-	o := origin{disk: old.file(diskName), size: e.rec.Size, keep: true, give: give, lineage: lineage{TemplateDigest: old.rec.Lineage.TemplateDigest, Kernel: e.cfg.Kernel.Digest}}
+	was := old.recorded()
+	o := origin{disk: old.file(diskName), size: e.rec.Size, keep: true, give: give, lineage: lineage{TemplateDigest: was.Lineage.TemplateDigest, Kernel: e.cfg.Kernel.Digest}}
 	info, err := os.Stat(o.disk)
 	switch {
 	case err != nil:
 		err = space.Errorf(space.CodeExecutionLost, "the disk of execution %s is gone: %w", e.rec.DiskOf, err)
 	case o.size == rootfs.Size{}:
-		o.size = old.size()
+		o.size = was.Size
 	default:
 		err = e.checkSize(o.size, info.Size())
 	}
@@ -85,11 +86,11 @@ func (e *execution) fromDisk(ctx context.Context) (origin, error) {
 	return o, nil
 }
 
-// size is that of the execution's machine.
-func (e *execution) size() rootfs.Size {
+// recorded is the record as it is now, for whoever isn't the owner: the owner changes it, and alone may look without the lock.
+func (e *execution) recorded() record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.rec.Size
+	return e.rec
 }
 
 // lend returns the execution of an id, which has ended and holds nothing but its disk, to another execution of its sandbox. The disk stays

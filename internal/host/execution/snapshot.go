@@ -58,7 +58,8 @@ func (e *execution) checkTake(kind snapshot.Kind) error {
 }
 
 func (e *execution) beginSnapshot(id string, kind snapshot.Kind) (*snapshot.Building, error) {
-	return e.cfg.Snapshots.Begin(snapshot.Order{Snapshot: id, Kind: kind, Route: e.route, Template: e.rec.Template, Size: e.size()})
+	r := e.recorded()
+	return e.cfg.Snapshots.Begin(snapshot.Order{Snapshot: id, Kind: kind, Route: e.route, Template: r.Template, Size: r.Size})
 }
 
 // tellMaker has the owner make a snapshot. One that it doesn't come to is given up.
@@ -125,7 +126,7 @@ type picture struct {
 func (e *execution) publish(ctx context.Context, b *snapshot.Building, p picture) error {
 	sealed := startLaps()
 	b.Lap = sealed.lap
-	ctx, cancel := context.WithTimeoutCause(ctx, e.table.sealTime(e.size()), errSealTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, e.table.sealTime(e.recorded().Size), errSealTimeout)
 	defer cancel()
 	var err error
 	if p.finish != nil {

@@ -18,11 +18,9 @@ func (t *Table) Suspend(ctx context.Context, r space.Route, id string) error {
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	into := e.rec.Suspended
-	e.mu.Unlock()
-	switch s := e.report().State; {
-	case s == space.ExecutionSuspended && into == id:
+	now := e.report()
+	switch s := now.State; {
+	case s == space.ExecutionSuspended && now.Snapshot == id:
 		return nil
 	case s != space.ExecutionRunning && s != space.ExecutionPaused:
 		return e.errNoMachine()
