@@ -55,7 +55,7 @@ func TestBuildIsOrderedAsItIsAsked(t *testing.T) {
 	r := newRig(t)
 	base := r.template(t)
 	upload := decode[gen.Upload](t, r.do(t, "POST", "/v1/uploads", `{}`).want(t, 201))
-	got := r.build(t, `{"name":"web","template":"mini","tags":["v1"],"steps":[{"run":"make"},{"copy":{"upload":"`+upload.Id+`","to":"/srv","owner":"app"}},
+	got := r.build(t, `{"name":"web","template":"mini","tags":["v1","v1"],"steps":[{"run":"make"},{"copy":{"upload":"`+upload.Id+`","to":"/srv","owner":"app"}},
 		{"env":{"A":"1"}},{"workdir":"/srv"},{"user":"app"}],"start_command":"serve","ready_check":"true","env":{"B":"2"},"user":"root","workdir":"/","vcpus":2,"memory_mb":256}`)
 	if got.State != gen.TemplateStateReady || got.Name != "web" || !got.Current || !cmp.Equal(got.Tags, []string{"v1"}) || !strings.Contains(*got.Source, "mini") {
 		t.Errorf("%+v", got)

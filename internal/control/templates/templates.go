@@ -7,6 +7,7 @@ package templates
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -106,7 +107,8 @@ func (t *Templates) intent(project string, c Create, base *record.Template, r re
 	content := build
 	build.HadAuth = c.RegistryAuth != nil
 	return record.NewTemplate{
-		ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: project, Name: c.name(), Tags: c.Tags,
+		ID: space.NewID(space.PrefixTemplate), Operation: space.NewID(space.PrefixOperation), Project: project, Name: c.name(),
+		Tags: slices.Compact(slices.Sorted(slices.Values(c.Tags))),
 		Node: t.node, Shape: shape, Build: build, Lifecycle: life, Auth: c.RegistryAuth, Source: describe(build, base), Request: r,
 		Content: func(uploads map[string]string) ([32]byte, error) { return hashContent(content, shape, uploads) },
 	}, nil
