@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/space-platform/space/internal/cli"
 	"github.com/space-platform/space/internal/host/vmm/firecracker"
 	"github.com/space-platform/space/internal/setup"
 )
@@ -32,25 +33,29 @@ func setupFirecrackerCommand() *cobra.Command {
 		s := newSteps(cmd.ErrOrStderr())
 		archive := setup.FirecrackerArchive{Path: *file, SHA256: *sum}
 		if *file == "" {
+			r, err := setup.FindFirecracker(*release)
+			if err != nil {
+				return err
+			}
 			dir, err := os.MkdirTemp("", "space-firecracker-")
 			if err != nil {
 				return err
 			}
 			defer os.RemoveAll(dir)
-			if err := s.do("Firecracker "+*release, func() (_ string, err error) {
-				archive, err = setup.DownloadFirecracker(cmd.Context(), *release, dir)
+			if err := s.do("Firecracker "+r.Version, func() (_ string, err error) {
+				archive, err = setup.DownloadFirecracker(cmd.Context(), r, dir)
 				return "downloaded", err
 			}); err != nil {
-				return err
+				return cli.ErrorWithHint("unavailable", fmt.Sprintf("fetch it elsewhere: %s\n'space setup firecracker --file ARCHIVE --sha256 %s' installs it here", r.URL(), r.SHA256), "%s", err)
 			}
 		}
 		return s.do("its programs", func() (string, error) {
-			dir, err := setup.InstallFirecracker(archive)
-			if err != nil {
-				return "", err
-			}
-			v, err := firecracker.Version(cmd.Context(), dir+"/firecracker")
-			return fmt.Sprintf("%s in %s", v, dir), err
+			version := ""
+			dir, err := setup.InstallFirecracker(archive, func(program, jailer string) (v string, err error) {
+				version, err = firecracker.Version(cmd.Context(), program, jailer)
+				return version, err
+			})
+			return fmt.Sprintf("%s in %s", version, dir), err
 		})
 	}
 	return c

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 
 	"github.com/BurntSushi/toml"
@@ -116,6 +117,19 @@ func (c Config) checkNetwork() error {
 	return nil
 }
 
+// checkFirecracker refuses one program without the other, and paths that depend on who reads them.
+func (c Config) checkFirecracker() error {
+	if (c.Firecracker == "") != (c.Jailer == "") {
+		return errors.New("configuration: firecracker and jailer belong together: want the paths of the two programs of one release, or neither")
+	}
+	for key, path := range map[string]string{"firecracker": c.Firecracker, "jailer": c.Jailer, "cpu_template": c.CPUTemplate} {
+		if path != "" && !filepath.IsAbs(path) {
+			return fmt.Errorf("configuration: %s is %q, want an absolute path", key, path)
+		}
+	}
+	return nil
+}
+
 // FirecrackerOnly are the keys that are set and that no driver but firecracker obeys.
 func (c Config) FirecrackerOnly() (keys []string) {
 	for _, k := range []struct {
@@ -147,7 +161,7 @@ func LoadConfig(i Instance) (Config, error) {
 	}
 	c.DatabaseURL = secret.URL
 	c = c.withDefaults(i)
-	return c, errors.Join(c.checkPool(), c.checkNetwork(), c.checkMemory(), c.checkOvercommit())
+	return c, errors.Join(c.checkPool(), c.checkNetwork(), c.checkMemory(), c.checkOvercommit(), c.checkFirecracker())
 }
 
 func decode(path string, into any) error {

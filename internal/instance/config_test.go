@@ -28,11 +28,15 @@ func TestWhatOnlyFirecrackerDoes(t *testing.T) {
 func TestAConfigurationThatMakesNoSenseIsRefused(t *testing.T) {
 	i := own(t)
 	for text, want := range map[string]string{
-		"network_send_bytes = -1":       "network_send_bytes is -1, want 0 for no limit or at least 100000",
-		"network_receive_bytes = 99999": "network_receive_bytes is 99999",
-		"network_bytes = 1":             `unknown key "network_bytes"`,
-		"pool_size = \"65\"":            "pool_size",
-		`restored_memory = "magic"`:     `restored_memory is "magic", want "mapped" or "paged"`,
+		"network_send_bytes = -1":                    "network_send_bytes is -1, want 0 for no limit or at least 100000",
+		"network_receive_bytes = 99999":              "network_receive_bytes is 99999",
+		"network_bytes = 1":                          `unknown key "network_bytes"`,
+		"pool_size = \"65\"":                         "pool_size",
+		`firecracker = "/fc"`:                        "firecracker and jailer belong together",
+		`jailer = "/jailer"`:                         "firecracker and jailer belong together",
+		`cpu_template = "cpu.json"`:                  `cpu_template is "cpu.json", want an absolute path`,
+		"firecracker = \"fc\"\njailer = \"/jailer\"": `firecracker is "fc", want an absolute path`,
+		`restored_memory = "magic"`:                  `restored_memory is "magic", want "mapped" or "paged"`,
 	} {
 		configure(t, i, text)
 		if _, err := instance.LoadConfig(i); err == nil || !strings.Contains(err.Error(), want) {

@@ -29,6 +29,9 @@ type FirecrackerRelease struct {
 	SHA256  string // of the archive for x86_64
 }
 
+// URL is where it's published.
+func (r FirecrackerRelease) URL() string { return fmt.Sprintf(firecrackerURL, r.Version) }
+
 // FirecrackerReleases are those that can be installed by their version, the recommended one first. In 1.16.1 a paused guest may not be heard
 // again, which the driver works around; 1.15.1 has no such fault.
 var FirecrackerReleases = []FirecrackerRelease{
@@ -52,21 +55,18 @@ type FirecrackerArchive struct {
 }
 
 // DownloadFirecracker fetches a release into a directory. What isn't byte for byte what was pinned is refused.
-func DownloadFirecracker(ctx context.Context, version, dir string) (FirecrackerArchive, error) {
-	r, err := firecrackerRelease(version)
-	if err != nil {
-		return FirecrackerArchive{}, err
-	}
+func DownloadFirecracker(ctx context.Context, r FirecrackerRelease, dir string) (FirecrackerArchive, error) {
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	a := FirecrackerArchive{Path: filepath.Join(dir, "firecracker.tgz"), SHA256: r.SHA256}
-	if err := download(ctx, fmt.Sprintf(firecrackerURL, r.Version), a); err != nil {
+	if err := download(ctx, r.URL(), a); err != nil {
 		return a, fmt.Errorf("download Firecracker %s: %w", r.Version, err)
 	}
 	return a, nil
 }
 
-func firecrackerRelease(version string) (FirecrackerRelease, error) {
+// FindFirecracker returns the release of a version.
+func FindFirecracker(version string) (FirecrackerRelease, error) {
 	var known []string
 	for _, r := range FirecrackerReleases {
 		if r.Version == version {
@@ -74,7 +74,7 @@ func firecrackerRelease(version string) (FirecrackerRelease, error) {
 		}
 		known = append(known, r.Version)
 	}
-	return FirecrackerRelease{}, fmt.Errorf("no release %q of Firecracker is known: want %s, or the archive of another one with --file and --sha256",
+	return FirecrackerRelease{}, fmt.Errorf("no release %q of Firecracker is known: want %s, or the archive of another supported one with --file and --sha256",
 		version, strings.Join(known, " or "))
 }
 
@@ -104,23 +104,31 @@ func download(ctx context.Context, url string, a FirecrackerArchive) error {
 }
 
 // InstallFirecracker installs firecracker and jailer from an archive, below instance.FirecrackerDir, makes it the current release,
-// and returns its directory.
-func InstallFirecracker(a FirecrackerArchive) (string, error) {
-	b, err := os.ReadFile(a.Path)
+// and returns its directory. version is asked for the version of the two programs, and refuses what no machine would run with; the release that was
+// current then still is.
+func InstallFirecracker(a FirecrackerArchive, version func(program, jailer string) (string, error)) (string, error) {
+	return installFirecracker(instance.FirecrackerDir, a, version)
+}
+
+func installFirecracker(root string, a FirecrackerArchive, version func(program, jailer string) (string, error)) (string, error) {
+	b, err := readArchive(a.Path)
 	if err != nil {
 		return "", fmt.Errorf("install Firecracker: %w", err)
 	}
 	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != strings.ToLower(a.SHA256) {
 		return "", fmt.Errorf("install Firecracker: %s has SHA-256 %x, want %s: it's another file, or it was changed", a.Path, sum, a.SHA256)
 	}
-	version, programs, err := unpackFirecracker(bytes.NewReader(b))
+	named, programs, err := unpackFirecracker(bytes.NewReader(b))
 	if err != nil {
 		return "", fmt.Errorf("install Firecracker from %s: %w", a.Path, err)
 	}
-	dir := filepath.Join(instance.FirecrackerDir, version)
-	err = installPrograms(dir, programs)
+	dir := filepath.Join(root, named)
+	err = try(dir+".new", named, programs, version)
 	if err == nil {
-		err = makeCurrent(version)
+		err = installPrograms(dir, programs)
+	}
+	if err == nil {
+		err = makeCurrent(root, named)
 	}
 	if err != nil {
 		return "", fmt.Errorf("install Firecracker: %w", err)
@@ -128,16 +136,43 @@ func InstallFirecracker(a FirecrackerArchive) (string, error) {
 	return dir, nil
 }
 
+// try asks the programs for their version, in a directory that it removes again.
+func try(dir, named string, programs map[string][]byte, version func(program, jailer string) (string, error)) error {
+	defer os.RemoveAll(dir)
+	if err := installPrograms(dir, programs); err != nil {
+		return err
+	}
+	v, err := version(filepath.Join(dir, firecrackerPrograms[0]), filepath.Join(dir, firecrackerPrograms[1]))
+	if err == nil && v != named {
+		err = fmt.Errorf("the archive's programs are called %s, and are version %s", named, v)
+	}
+	return err
+}
+
+func readArchive(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxArchive+1))
+	if err == nil && len(b) > maxArchive {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxArchive)
+	}
+	return b, err
+}
+
 // makeCurrent makes a version the one that platforms take at their next start.
-func makeCurrent(version string) error {
-	link := instance.FirecrackerCurrent + ".new"
+func makeCurrent(root, version string) error {
+	current := filepath.Join(root, filepath.Base(instance.FirecrackerCurrent))
+	link := current + ".new"
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.Symlink(version, link); err != nil {
 		return err
 	}
-	return os.Rename(link, instance.FirecrackerCurrent)
+	return os.Rename(link, current)
 }
 
 func installPrograms(dir string, programs map[string][]byte) error {
@@ -156,7 +191,7 @@ func installPrograms(dir string, programs map[string][]byte) error {
 func unpackFirecracker(from io.Reader) (version string, programs map[string][]byte, err error) {
 	z, err := gzip.NewReader(from)
 	if err != nil {
-		return "", nil, err
+		return "", nil, fmt.Errorf("it's no .tgz: %w", err)
 	}
 	programs = map[string][]byte{}
 	for t := tar.NewReader(z); ; {
@@ -165,7 +200,7 @@ func unpackFirecracker(from io.Reader) (version string, programs map[string][]by
 			break
 		}
 		if err != nil {
-			return "", nil, err
+			return "", nil, fmt.Errorf("it isn't a whole .tgz: %w", err)
 		}
 		name, v, ok := programOf(h)
 		if !ok {
@@ -176,7 +211,7 @@ func unpackFirecracker(from io.Reader) (version string, programs map[string][]by
 		}
 		b, err := io.ReadAll(io.LimitReader(t, maxProgram+1))
 		if err != nil {
-			return "", nil, err
+			return "", nil, fmt.Errorf("it isn't a whole .tgz: %w", err)
 		}
 		if len(b) > maxProgram {
 			return "", nil, fmt.Errorf("%s has more than %d bytes", h.Name, maxProgram)

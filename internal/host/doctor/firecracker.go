@@ -24,17 +24,20 @@ const firecrackerCacheName = "firecracker.json"
 
 // firecrackerFacts are what is known about it.
 type firecrackerFacts struct {
-	version string   // "" if it isn't there
-	broken  string   // why it can't be used; "" if a guest boots with it
+	version string   // "" if it isn't there, or can't be used whatever the machine
+	broken  string   // why it can't be used; "" if a guest boots with it, or if none is installed
 	kvm     bool     // /dev/kvm is there
+	named   bool     // the configuration says where it is
 	forced  bool     // the configuration asks for it, by name or by what only it does
 	other   string   // another driver that the configuration asks for; "" for none
 	keys    []string // what the configuration says that only it does
 	chosen  string   // what the configuration says of it, for people
+	config  string   // the configuration's file
+	cpu     string   // why the CPU template can't be read; "" if it can, or if there is none
 }
 
 func lookFirecracker(ctx context.Context, o Options) verdict {
-	f := firecrackerFacts{keys: o.Config.FirecrackerOnly(), chosen: chosen(o.Config)}
+	f := firecrackerFacts{keys: o.Config.FirecrackerOnly(), chosen: chosen(o.Config), named: !installed(o.Config), config: o.Instance.ConfigFile()}
 	f.forced = o.Config.Driver == firecracker.Name || len(f.keys) > 0
 	if o.Config.Driver != firecracker.Name {
 		f.other = o.Config.Driver
@@ -42,7 +45,11 @@ func lookFirecracker(ctx context.Context, o Options) verdict {
 	_, err := os.Stat(kvmDevice)
 	f.kvm = err == nil
 	f.version, err = Firecracker(ctx, o)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil || errors.Is(err, ErrNotInstalled):
+	case errors.Is(err, errTemplate):
+		f.cpu = err.Error()
+	default:
 		f.broken = err.Error()
 	}
 	return judgeFirecracker(f)
@@ -58,13 +65,15 @@ func judgeFirecracker(f firecrackerFacts) verdict {
 	switch {
 	case f.other != "" && len(f.keys) > 0:
 		return verdict{Fail, fmt.Sprintf("the configuration chooses %s, which doesn't do what it says with %s", f.other, strings.Join(f.keys, ", ")), "no machine will start", ""}
+	case f.cpu != "":
+		return verdict{state, f.cpu, meaning, "sed -i /^cpu_template/d " + f.config}
 	case f.version == "" && f.broken == "":
 		return verdict{state, "not installed", meaning, setupFirecracker}
 	case f.version == "":
 		if !f.forced {
 			state = Warn
 		}
-		return verdict{state, f.broken, meaning, setupFirecracker}
+		return verdict{state, f.broken, meaning, f.replace()}
 	case f.broken == "":
 		return fine(fmt.Sprintf("a guest boots with version %s%s", f.version, f.chosen))
 	case !f.kvm:
@@ -72,6 +81,14 @@ func judgeFirecracker(f firecrackerFacts) verdict {
 	default:
 		return verdict{state, fmt.Sprintf("version %s can't be used: %s", f.version, f.broken), meaning, readKVM}
 	}
+}
+
+// replace is the command that brings one which is supported, and has the configuration name no other.
+func (f firecrackerFacts) replace() string {
+	if !f.named {
+		return setupFirecracker
+	}
+	return fmt.Sprintf("sed -i -E '/^(firecracker|jailer)\\b/d' %s && %s", f.config, setupFirecracker)
 }
 
 // chosen tells what the configuration says of machines' processors and networks; "" for nothing.
@@ -91,13 +108,29 @@ func chosen(c instance.Config) string {
 	return strings.Join(append([]string{""}, all...), "; ")
 }
 
-// Firecracker returns the version of the Firecracker that the configuration names, and nil if a guest boots with it. fs.ErrNotExist is wrapped
-// if it isn't installed; the version is empty if it isn't one that is supported. The answer is cached as that about KVM is.
+// ErrNotInstalled says that there is no Firecracker, and that the configuration names none.
+var ErrNotInstalled = errors.New("Firecracker isn't installed")
+
+// errTemplate says that a CPU template can't be read.
+var errTemplate = errors.New("the configuration's cpu_template is of no use")
+
+// installed tells whether the Firecracker in question is the one that 'space setup firecracker' installs.
+func installed(c instance.Config) bool {
+	return strings.HasPrefix(c.Firecracker, instance.FirecrackerCurrent+"/")
+}
+
+// Firecracker returns the version of the Firecracker and the jailer that the configuration names, and nil if a guest boots with it. ErrNotInstalled is
+// returned if it names none and none is installed; the version is empty if the two aren't of one release that is supported. The answer is cached as that
+// about KVM is.
 func Firecracker(ctx context.Context, o Options) (version string, err error) {
-	if _, err := os.Stat(o.Config.Firecracker); err != nil {
-		return "", err
+	cpu, err := firecracker.ReadTemplate(o.Config.CPUTemplate)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errTemplate, err)
 	}
-	version, err = firecracker.Version(ctx, o.Config.Firecracker)
+	if _, err := os.Stat(o.Config.Firecracker); errors.Is(err, fs.ErrNotExist) && installed(o.Config) {
+		return "", ErrNotInstalled
+	}
+	version, err = firecracker.Version(ctx, o.Config.Firecracker, o.Config.Jailer)
 	if err != nil {
 		return "", err
 	}
@@ -106,10 +139,6 @@ func Firecracker(ctx context.Context, o Options) (version string, err error) {
 	}
 	if unix.Access(kvmDevice, unix.R_OK|unix.W_OK) != nil {
 		return version, fmt.Errorf("%s can't be opened by uid %d", kvmDevice, os.Geteuid())
-	}
-	cpu, err := firecracker.ReadTemplate(o.Config.CPUTemplate)
-	if err != nil {
-		return version, err
 	}
 	key := answerTo("Firecracker "+version, append(guestELF(), cpu...))
 	if a, ok := key.cached(o.CacheDir, firecrackerCacheName); ok {

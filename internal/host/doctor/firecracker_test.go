@@ -6,7 +6,9 @@ import (
 	"debug/elf"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,6 +28,8 @@ func TestWhatIsSaidOfFirecracker(t *testing.T) {
 		"absent":            {firecrackerFacts{kvm: true}, Info, "not installed", setupFirecracker},
 		"absent and wanted": {firecrackerFacts{kvm: true, forced: true}, Fail, "not installed", setupFirecracker},
 		"too old":           {firecrackerFacts{kvm: true, broken: "it's version 1.14.2, which isn't supported"}, Warn, "isn't supported", setupFirecracker},
+		"too old and named": {firecrackerFacts{kvm: true, broken: "it's version 1.14.2", named: true, config: "/c"}, Warn, "1.14.2", `sed -i -E '/^(firecracker|jailer)\b/d' /c && ` + setupFirecracker},
+		"no template":       {firecrackerFacts{kvm: true, cpu: "no such file", keys: []string{"cpu_template"}, forced: true, config: "/c"}, Fail, "no such file", "sed -i /^cpu_template/d /c"},
 		"no KVM":            {firecrackerFacts{version: "1.15.1", broken: "x"}, Info, "there is no /dev/kvm", loadKVM},
 		"no KVM and wanted": {firecrackerFacts{version: "1.15.1", broken: "x", forced: true}, Fail, "there is no /dev/kvm", loadKVM},
 		"broken KVM":        {firecrackerFacts{version: "1.15.1", broken: "a guest ended", kvm: true}, Info, "a guest ended", readKVM},
@@ -33,6 +37,33 @@ func TestWhatIsSaidOfFirecracker(t *testing.T) {
 		v := judgeFirecracker(c.facts)
 		if v.state != c.state || !strings.Contains(v.detail, c.detail) || v.fix != c.fix || (v.state != OK) != (v.meaning != "") {
 			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
+// TestWhatTheConfigurationNamesIsLookedAt has each path in a configuration lead to something that can't be used, which is said of that path.
+func TestWhatTheConfigurationNamesIsLookedAt(t *testing.T) {
+	says := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\necho '"+text+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	vmm, jailer := says("firecracker", "Firecracker v1.15.1"), says("jailer", "Jailer v1.15.1")
+	for name, c := range map[string]struct {
+		config instance.Config
+		want   string
+	}{
+		"no firecracker":   {instance.Config{Firecracker: "/nowhere/firecracker", Jailer: jailer}, "/nowhere/firecracker"},
+		"no jailer":        {instance.Config{Firecracker: vmm, Jailer: "/nowhere/jailer"}, "/nowhere/jailer"},
+		"another's jailer": {instance.Config{Firecracker: vmm, Jailer: says("jailer", "Jailer v1.16.1")}, "must be of one release"},
+		"too old":          {instance.Config{Firecracker: says("firecracker", "Firecracker v1.14.2"), Jailer: jailer}, "isn't supported: 1.16.x and 1.15.x are"},
+		"no template":      {instance.Config{Firecracker: vmm, Jailer: jailer, CPUTemplate: "/nowhere/cpu.json"}, "/nowhere/cpu.json"},
+	} {
+		v := lookFirecracker(t.Context(), Options{Config: c.config})
+		if v.state == OK || v.state == Info || !strings.Contains(v.detail, c.want) || !strings.HasPrefix(v.fix, "sed ") {
+			t.Errorf("%s: %+v, want %q", name, v, c.want)
 		}
 	}
 }

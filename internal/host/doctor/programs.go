@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/space-platform/space/internal/host/vmm/monitor"
 )
 
 // sbin is where Debian keeps what root needs, whatever the caller's PATH.
@@ -41,9 +42,9 @@ func lookQEMU(ctx context.Context, _ Options) verdict {
 
 // qemuVersion asks QEMU.
 func qemuVersion(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, qemuProgram, "--version").Output()
+	out, err := monitor.AskVersion(ctx, qemuProgram)
 	if err != nil {
-		return "", fmt.Errorf("ask QEMU for its version: %w", err)
+		return "", err
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimPrefix(line, "QEMU emulator version "), nil

@@ -222,6 +222,11 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 			t.Errorf("%v: %v, want %q", versions, err, want)
 		}
 	}
+	swapped := install(t, "1.16.1", "1.16.1")
+	swapped.Program, swapped.Jailer = swapped.Jailer, swapped.Program
+	if _, err := firecracker.New(t.Context(), swapped); err == nil || !strings.Contains(err.Error(), "it's the Jailer, not the Firecracker") {
+		t.Errorf("the two in each other's place: %v", err)
+	}
 	if _, err := firecracker.New(t.Context(), firecracker.Config{}); err == nil {
 		t.Error("no paths are fine")
 	}

@@ -3,16 +3,13 @@ package firecracker
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-)
 
-// versionLimit bounds how long a program may take to say its version.
-const versionLimit = 20 * time.Second
+	"github.com/space-platform/space/internal/host/vmm/monitor"
+)
 
 // supported are the minor releases that the driver is tested with, the newest first. Firecracker itself supports its two newest.
 var supported = []release{{1, 16}, {1, 15}}
@@ -45,34 +42,36 @@ type version struct {
 
 func (v version) String() string { return fmt.Sprintf("%s.%d", v.release, v.patch) }
 
-var versionRE = regexp.MustCompile(`(?m)^(?:Firecracker|Jailer) v(\d{1,4})\.(\d{1,4})\.(\d{1,4})$`)
+// The words with which the two programs begin to say their versions.
+const (
+	programWord = "Firecracker"
+	jailerWord  = "Jailer"
+)
 
-func parseVersion(b []byte) (version, error) {
+var versionRE = regexp.MustCompile(`(?m)^(` + programWord + `|` + jailerWord + `) v(\d{1,4})\.(\d{1,4})\.(\d{1,4})$`)
+
+// parseVersion reads what the program of a word says.
+func parseVersion(b []byte, word string) (version, error) {
 	m := versionRE.FindSubmatch(b)
 	if m == nil {
 		return version{}, fmt.Errorf("no version of a release in %.100q", b)
 	}
+	if string(m[1]) != word {
+		return version{}, fmt.Errorf("it's the %s, not the %s", m[1], word)
+	}
 	var n [3]int
 	for i := range n {
-		n[i], _ = strconv.Atoi(string(m[i+1])) // four digits
+		n[i], _ = strconv.Atoi(string(m[i+2])) // four digits
 	}
 	return version{release{n[0], n[1]}, n[2]}, nil
 }
 
-// Version asks a firecracker, or a jailer, for its version, and refuses one that isn't supported.
-func Version(ctx context.Context, program string) (string, error) {
-	v, err := readVersion(ctx, program)
-	return v.String(), err
-}
-
-func readVersion(ctx context.Context, program string) (version, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionLimit)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, program, "--version").Output()
+func readVersion(ctx context.Context, program, word string) (version, error) {
+	out, err := monitor.AskVersion(ctx, program)
 	if err != nil {
-		return version{}, fmt.Errorf("ask %s for its version: %w", program, err)
+		return version{}, err
 	}
-	v, err := parseVersion(out)
+	v, err := parseVersion(out, word)
 	if err != nil {
 		return version{}, fmt.Errorf("ask %s for its version: %w", program, err)
 	}
@@ -91,13 +90,22 @@ func Supported() string {
 	return strings.Join(names, " and ")
 }
 
+// Version asks a firecracker and its jailer for their version, and refuses one that isn't supported, and two that aren't one.
+func Version(ctx context.Context, program, jailer string) (string, error) {
+	v, err := pair(ctx, program, jailer)
+	if err != nil {
+		return "", err
+	}
+	return v.String(), nil
+}
+
 // pair reads the version of a firecracker and its jailer, which belong together.
 func pair(ctx context.Context, program, jailer string) (version, error) {
-	v, err := readVersion(ctx, program)
+	v, err := readVersion(ctx, program, programWord)
 	if err != nil {
 		return v, err
 	}
-	j, err := readVersion(ctx, jailer)
+	j, err := readVersion(ctx, jailer, jailerWord)
 	if err != nil {
 		return v, err
 	}

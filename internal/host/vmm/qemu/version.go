@@ -3,14 +3,11 @@ package qemu
 import (
 	"context"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strconv"
-	"time"
-)
 
-// versionLimit bounds how long QEMU may take to say its version.
-const versionLimit = 20 * time.Second
+	"github.com/space-platform/space/internal/host/vmm/monitor"
+)
 
 // version is QEMU's: a microvm's saved state is promised to fit the same one only.
 type version struct{ major, minor, micro int }
@@ -36,11 +33,9 @@ func parseVersion(b []byte) (version, error) {
 }
 
 func readVersion(ctx context.Context, program string) (version, error) {
-	ctx, cancel := context.WithTimeout(ctx, versionLimit)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	out, err := monitor.AskVersion(ctx, program)
 	if err != nil {
-		return version{}, fmt.Errorf("ask %s for its version: %w", program, err)
+		return version{}, err
 	}
 	v, err := parseVersion(out)
 	if err != nil {
