@@ -237,8 +237,8 @@ func (e *execution) openFiles(b *snapshot.Building) (state, memory *os.File, err
 	return state, memory, nil
 }
 
-// prepare has as little as possible left to be written when the machine stands still, by the guest, and by the copy of the disk, which writes out what the host
-// has of it.
+// prepare has as little as possible left to be written when the machine stands still, by the guest, and by the copies of the disk and of sessions' output, which
+// write out what the host has of them.
 func (e *execution) prepare(ctx context.Context) error {
 	if e.report().State != space.ExecutionRunning {
 		return nil
@@ -251,7 +251,7 @@ func (e *execution) prepare(ctx context.Context) error {
 	if err := machine.WriteOut(ctx, e.link); err != nil {
 		return space.Errorf(space.CodeGuest, "the sandbox's guest doesn't write out its files: %w", err)
 	}
-	return e.syncFile()
+	return errors.Join(e.syncFile(), e.sessions.WriteOut())
 }
 
 // standStill brings the guest to rest and stops the machine. One that is paused already, with its guest at rest, is left so; of another one that is paused the

@@ -12,6 +12,7 @@ import (
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/snapshot"
@@ -326,6 +327,61 @@ func (r *rig) takeFull(t *testing.T, table *Table, o Order) snapshot.Report {
 	}
 	awaitState(t, table, o, space.ExecutionRunning)
 	return s
+}
+
+// TestNoOutputIsWrittenOutWhileItStandsStill stops a snapshot when the machine is about to: what a session has printed is on the disk by then, on a real volume.
+func TestNoOutputIsWrittenOutWhileItStandsStill(t *testing.T) {
+	r := newRig(t)
+	v := disk.Volume{Path: filepath.Join(r.dir, "volume"), Image: filepath.Join(r.dir, "volume.img"), Bytes: disk.MinBytes, Reserve: 1}
+	if err := v.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := v.Purge(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Symlink(v.Path, filepath.Join(r.dir, "sandboxes")); err != nil {
+		t.Fatal(err)
+	}
+	table, o := r.open(), order()
+	ensure(t, table, o, space.ExecutionRunning)
+	begin(t, table, o.Route)
+	found, err := filepath.Glob(filepath.Join(v.Path, space.HostLabel(o.Route.Sandbox), space.HostLabel(o.Route.Execution), "*", "*.seg"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("its output is in %v, %v", found, err)
+	}
+	f, err := os.OpenFile(found[0], os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.Write(make([]byte, mib)) // much more than goes into a directory
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	onDisk := func() bool {
+		bytes := int64(0)
+		if err := disk.Extents(t.Context(), found[0], func(x disk.Extent) {
+			if x.Place >= 0 {
+				bytes += x.Bytes
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return bytes >= mib
+	}
+	if onDisk() {
+		t.Fatal("it's on the disk before anybody has written it out")
+	}
+	there := r.stopAt("pause")
+	if err := table.TakeSnapshot(t.Context(), o.Route, snapshotID(), snapshot.Full); err != nil {
+		t.Fatal(err)
+	}
+	<-there
+	if !onDisk() {
+		t.Error("a session's output isn't on the disk when the machine stands still")
+	}
+	remove(t, table, o.Route)
 }
 
 func TestRollBack(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,6 +21,29 @@ func (r *Ring) CopyTo(dir string) error {
 		}
 	}
 	return nil
+}
+
+// WriteOut has what is kept at this moment be on the disk. CopyTo does so with what isn't, where copies share their blocks, and takes as long.
+func (r *Ring) WriteOut() error {
+	r.mu.Lock()
+	segments := slices.Clone(r.segments)
+	r.mu.Unlock()
+	for _, s := range segments {
+		err := writeOut(s.path(r.dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was dropped meanwhile
+			return fmt.Errorf("write out a session's output: %w", err)
+		}
+	}
+	return nil
+}
+
+func writeOut(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Fdatasync(int(f.Fd()))
 }
 
 func copyFile(from, to string) error {

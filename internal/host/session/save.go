@@ -34,6 +34,23 @@ func (s *Set) Save(dir string) (n int, err error) {
 	return n, nil
 }
 
+// WriteOut has the output be on the disk that a Save copies, so that it waits for none of it: the guest stands still then.
+func (s *Set) WriteOut() error {
+	for _, ses := range s.all() {
+		if !ses.needsGuest() {
+			continue
+		}
+		log, err := ses.log()
+		if err == nil {
+			err = log.WriteOut()
+		}
+		if err != nil {
+			return fmt.Errorf("write out session %s: %w", ses.id, err)
+		}
+	}
+	return nil
+}
+
 func (s *Session) save(dir string) error {
 	log, err := s.log()
 	if err != nil {
