@@ -230,6 +230,17 @@ func TestE2BSurvivesARestart(t *testing.T) {
 	defer e2bCall[any](t, "DELETE", vars["E2B_API_URL"]+"/sandboxes/"+made.SandboxID, "", "X-API-Key", vars["E2B_API_KEY"])
 	data := vars["E2B_SANDBOX_URL"]
 	e2bCall[any](t, "POST", data+"/files?path=/tmp/kept.txt", "kept", "X-Access-Token", made.EnvdAccessToken, "Content-Type", "application/octet-stream")
+	_, secret, _ := strings.Cut(made.EnvdAccessToken, ".")
+	foreign := strings.Repeat("a", len(made.SandboxID)) + "." + secret
+	for path, body := range map[string]string{"/files?path=/tmp/kept.txt": "changed", "/filesystem.Filesystem/Stat": `{"path":"/tmp"}`, "/process.Process/List": `{}`} {
+		kind := "application/json"
+		if strings.HasPrefix(path, "/files?") {
+			kind = "application/octet-stream"
+		}
+		if status, answer := e2bAsk(t, "POST", data+path, body, "X-Access-Token", foreign, "Content-Type", kind); status != http.StatusUnauthorized {
+			t.Errorf("%s with a token for another sandbox: %d %s", path, status, answer)
+		}
+	}
 	sum := sha256.Sum256([]byte("/tmp/kept.txt:read::" + made.EnvdAccessToken))
 	signed := data + "/files?" + url.Values{"path": {"/tmp/kept.txt"}, "signature": {"v1_" + base64.RawStdEncoding.EncodeToString(sum[:])}}.Encode()
 	watcher := e2bCall[struct{ WatcherID string }](t, "POST", data+"/filesystem.Filesystem/CreateWatcher", `{"path":"/tmp"}`,
@@ -259,24 +270,15 @@ func TestE2BSurvivesARestart(t *testing.T) {
 			t.Errorf("restarted: %v: connect gives another token", restarted)
 		}
 	}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", data+"/filesystem.Filesystem/GetWatcherEvents", strings.NewReader(`{"watcherId":"`+watcher.WatcherID+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("X-Access-Token", made.EnvdAccessToken)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(string(b), `"code":"not_found"`) {
-		t.Errorf("a watcher of before: %s %s, %v", resp.Status, b, err)
+	status, answer := e2bAsk(t, "POST", data+"/filesystem.Filesystem/GetWatcherEvents", `{"watcherId":"`+watcher.WatcherID+`"}`,
+		"X-Access-Token", made.EnvdAccessToken, "Content-Type", "application/json")
+	if status != http.StatusNotFound || !strings.Contains(answer, `"code":"not_found"`) {
+		t.Errorf("a watcher of before: %d %s", status, answer)
 	}
 }
 
-// e2bCall does one call as an SDK does, which must succeed, and reads its answer.
-func e2bCall[T any](t *testing.T, method, at, body string, header ...string) (out T) {
+// e2bAsk does one call as an SDK does.
+func e2bAsk(t *testing.T, method, at, body string, header ...string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, at, strings.NewReader(body))
 	if err != nil {
@@ -291,12 +293,22 @@ func e2bCall[T any](t *testing.T, method, at, body string, header ...string) (ou
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
+	if err != nil {
 		t.Fatalf("%s %s: %s %s, %v", method, at, resp.Status, b, err)
 	}
-	if len(b) > 0 {
-		if err := json.Unmarshal(b, &out); err != nil {
-			t.Fatalf("%s %s: %s: %v", method, at, b, err)
+	return resp.StatusCode, string(b)
+}
+
+// e2bCall does one call, which must succeed, and reads its answer.
+func e2bCall[T any](t *testing.T, method, at, body string, header ...string) (out T) {
+	t.Helper()
+	status, answer := e2bAsk(t, method, at, body, header...)
+	if status >= http.StatusMultipleChoices {
+		t.Fatalf("%s %s: %d %s", method, at, status, answer)
+	}
+	if answer != "" {
+		if err := json.Unmarshal([]byte(answer), &out); err != nil {
+			t.Fatalf("%s %s: %s: %v", method, at, answer, err)
 		}
 	}
 	return out

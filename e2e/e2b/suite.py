@@ -776,7 +776,9 @@ async def template_build():
              .set_start_cmd("sleep 4321", "pgrep -f 'sleep 4321'"))
         logs = []
         b = await m(Template.build(t, name if VERSION >= Version("2.10.3") else name, cpu_count=1, memory_mb=512, on_build_logs=lambda e: logs.append(e)))
-    assert logs, "no logs"
+    said = [e.message for e in logs]
+    assert "copy app to /opt/app" in said and any(x.startswith("run echo ran > /tmp/ran") for x in said), said
+    assert not any(own in x for x in said for own in ("e2b-copy", "set -e", "/bin/bash -c", "useradd")), said
     alias_exists = getattr(Template, "exists", None) or Template.alias_exists
     assert await m(alias_exists(name))
     assert not await m(alias_exists(name + "-none"))
