@@ -93,7 +93,23 @@ func lendAndTakeBack(t *testing.T, e vmm.Enclosure, p vmm.Process, found func() 
 	if b, err := os.ReadFile(inside); err != nil || len(b) > 0 {
 		t.Errorf("what was taken back is there: %q, %v", b, err)
 	}
+	for range 2 { // by two lives of the daemon, each of which ended before it took the file back
+		if _, err := e.Starter.Lend(t.Context(), h, map[string]*os.File{"/vm/place": f}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := e.Starter.TakeBack(t.Context(), h, []string{"/vm/place"}); err != nil {
+			t.Error(err)
+		}
+		if b, err := os.ReadFile(inside); err != nil || len(b) > 0 {
+			t.Errorf("what an earlier life has lent is there: %q, %v", b, err)
+		}
+	}
 	h.StartTime++
+	if err := e.Starter.TakeBack(t.Context(), h, []string{"/vm/place"}); err != nil {
+		t.Errorf("of a program that is gone: %v", err)
+	}
 	if _, err := e.Starter.Lend(t.Context(), h, map[string]*os.File{"/vm/place": f}); err == nil {
 		t.Error("a file was lent to another process than the handle's")
 	}

@@ -17,11 +17,19 @@ import (
 
 // Lend mounts open files over places in the root directory of a program. It can do nothing with them that their owners and modes don't allow.
 func (s *starter) Lend(ctx context.Context, h vmm.Handle, files map[string]*os.File) (giveBack func() error, err error) {
-	give := func() error { return s.giveBack(h, slices.Sorted(maps.Keys(files))) }
+	give := func() error { return s.takeBack(h, slices.Sorted(maps.Keys(files))) }
 	if err := s.lend(ctx, h, files); err != nil {
 		return nil, errors.Join(fmt.Errorf("lend files to process %d of enclosure %s: %w", h.PID, s.spec.ID, err), give())
 	}
 	return give, nil
+}
+
+// TakeBack takes off what lies over places.
+func (s *starter) TakeBack(ctx context.Context, h vmm.Handle, places []string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.takeBack(h, places)
 }
 
 func (s *starter) lend(ctx context.Context, h vmm.Handle, files map[string]*os.File) (err error) {
@@ -50,12 +58,11 @@ func (s *starter) lend(ctx context.Context, h vmm.Handle, files map[string]*os.F
 	})
 }
 
-// giveBack takes the files off again. A program that is gone has none.
-func (s *starter) giveBack(h vmm.Handle, paths []string) error {
+// takeBack takes files off again, all that lie over each other at a path. A program that is gone has none.
+func (s *starter) takeBack(h vmm.Handle, paths []string) error {
 	err := inMountsOf(h, func() error {
 		for _, path := range paths {
-			err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-			if err != nil && !errors.Is(err, unix.EINVAL) { // EINVAL: nothing was mounted there
+			if err := uncover(path); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
 		}
@@ -65,6 +72,19 @@ func (s *starter) giveBack(h vmm.Handle, paths []string) error {
 		return fmt.Errorf("take back files from process %d of enclosure %s: %w", h.PID, s.spec.ID, err)
 	}
 	return nil
+}
+
+// uncover takes off what is mounted at a path until nothing is.
+func uncover(path string) error {
+	for {
+		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EINVAL) { // nothing is mounted there
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // inMountsOf calls f on a thread that is in a process's mount namespace, whose root directory is then the process's.

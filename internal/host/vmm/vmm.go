@@ -191,6 +191,8 @@ type Starter interface {
 	// Lend puts open files into the root directory of a program that was started, over places that its Command named, for as long as it
 	// takes: until giveBack is called, or the program ends.
 	Lend(ctx context.Context, h Handle, files map[string]*os.File) (giveBack func() error, err error)
+	// TakeBack takes away what lies over places of a program, which another life of the daemon has lent and not taken back. There may be nothing.
+	TakeBack(ctx context.Context, h Handle, places []string) error
 }
 
 // Command is a program to run in an enclosure.

@@ -41,11 +41,12 @@ type machine struct {
 	fate   error // why it was ended, if not by Kill
 }
 
-func (d *Driver) newMachine(p *monitor.Process, said *monitor.Said, starter vmm.Starter, s spec) *machine {
-	m := &machine{held: d.held, spec: s, process: p, said: said, starter: starter, turn: make(chan struct{}, 1), forgetful: d.version.release == forgetsVsock, released: make(chan struct{})}
+// newMachine is a machine whose Firecracker has a version.
+func (d *Driver) newMachine(p *monitor.Process, said *monitor.Said, starter vmm.Starter, s spec, v version) *machine {
+	m := &machine{held: d.held, spec: s, process: p, said: said, starter: starter, turn: make(chan struct{}, 1), forgetful: v.release == forgetsVsock, released: make(chan struct{})}
 	m.api = api.New(func(ctx context.Context) (net.Conn, error) { return p.DialWithin(ctx, apiSocket) }, d.config.Trace)
 	dial := dialPort
-	if !d.version.atLeast(awaitsReset) {
+	if !v.atLeast(awaitsReset) {
 		dial = dialPortTwice
 	}
 	m.port = monitor.NewPort(func(ctx context.Context) (net.Conn, error) { return dial(ctx, p) })

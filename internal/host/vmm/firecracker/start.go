@@ -49,8 +49,12 @@ func (d *Driver) start(ctx context.Context, e vmm.Enclosure, shape vmm.Shape, s 
 	if err != nil {
 		return nil, err
 	}
-	m := d.newMachine(p, said, e.Starter, s)
-	if _, err := m.api.Instance(ctx); err != nil {
+	m := d.newMachine(p, said, e.Starter, s, d.version)
+	i, err := m.api.Instance(ctx)
+	if err == nil && i.Version != d.version.String() {
+		err = fmt.Errorf("Firecracker is version %s, and was %s when this daemon started: the program was exchanged", i.Version, d.version)
+	}
+	if err != nil {
 		return nil, m.abandon(ctx, err)
 	}
 	return m, nil

@@ -2,6 +2,7 @@ package firecracker_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,7 +38,8 @@ type twinOrders struct {
 	At    string // the call at which it fails: "PUT /vsock"; "start" is before its socket is there
 	Fault string // refuse, hang, half, exit, garbage, flood
 	Port  string // what it does with a connection to the guest: "" answers, shut, hang, garbage, flood
-	State string // what it says that it does, if it isn't asked to do anything: Running if ""
+	// Version is what it says over its API: 1.16.1 if "".
+	Version string
 }
 
 func TestMain(m *testing.M) {
@@ -101,7 +103,7 @@ func (t *twin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer t.mu.Unlock()
 	switch {
 	case r.Method == http.MethodGet:
-		json.NewEncoder(w).Encode(map[string]string{"app_name": "Firecracker", "id": "twin", "state": t.state, "vmm_version": "1.16.1"})
+		json.NewEncoder(w).Encode(map[string]string{"app_name": "Firecracker", "id": "twin", "state": t.state, "vmm_version": cmp.Or(t.orders.Version, "1.16.1")})
 		return
 	case strings.Contains(string(body), `"InstanceStart"`), strings.Contains(string(body), `"Resumed"`):
 		t.state = "Running"
@@ -182,6 +184,7 @@ type twins struct {
 	mu      sync.Mutex
 	started []proc.ID
 	args    []string
+	back    []string // places of which something was taken back
 }
 
 func (s *twins) Start(ctx context.Context, c vmm.Command) (vmm.Process, error) {
@@ -229,6 +232,13 @@ func (s *twins) Start(ctx context.Context, c vmm.Command) (vmm.Process, error) {
 // Lend is the jail's work, and tested there.
 func (s *twins) Lend(context.Context, vmm.Handle, map[string]*os.File) (func() error, error) {
 	return func() error { return nil }, nil
+}
+
+func (s *twins) TakeBack(_ context.Context, _ vmm.Handle, places []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.back = append(s.back, places...)
+	return nil
 }
 
 // mustBeOver fails the test if a twin still runs.

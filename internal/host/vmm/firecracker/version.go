@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/monitor"
 )
 
@@ -49,6 +50,11 @@ const (
 )
 
 var versionRE = regexp.MustCompile(`(?m)^(` + programWord + `|` + jailerWord + `) v(\d{1,4})\.(\d{1,4})\.(\d{1,4})$`)
+
+// versionOf is the version of the Firecracker that a machine was started with.
+func versionOf(m vmm.Manifest) (version, error) {
+	return parseVersion([]byte(programWord+" v"+m.Version), programWord)
+}
 
 // parseVersion reads what the program of a word says.
 func parseVersion(b []byte, word string) (version, error) {

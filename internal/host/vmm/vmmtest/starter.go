@@ -69,6 +69,9 @@ func (s *Starter) Lend(context.Context, vmm.Handle, map[string]*os.File) (giveBa
 	return nil, errors.New("a program that isn't confined has no place to lend a file to")
 }
 
+// TakeBack has nothing to do.
+func (s *Starter) TakeBack(context.Context, vmm.Handle, []string) error { return nil }
+
 func onHostAll(args []string, bind map[string]vmm.Source) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
