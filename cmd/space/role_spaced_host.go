@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -84,7 +85,11 @@ func hostConfig(ctx context.Context, i instance.Instance, c instance.Config) (ho
 		return out, err
 	}
 	slog.Info("guests have a kernel", "version", out.Kernel.Version, "tuned", out.Kernel.Tuned)
-	out.Driver, err = chooseDriver(ctx, i, c, self)
+	running, err := host.RunningDriver(out.Volume)
+	if err != nil {
+		return out, err
+	}
+	out.Driver, err = chooseDriver(ctx, i, c, running, self)
 	out.Paged = c.RestoredMemory == instance.MemoryPaged
 	return out, err
 }
@@ -104,11 +109,13 @@ func poolConfig(c instance.Config) (execution.PoolConfig, error) {
 	return execution.PoolConfig{Auto: true, MemoryBytes: f.Total / poolShare}, err
 }
 
-// chooseDriver makes the driver that the operator forces, or the best that works here.
-func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, self string) (vmm.Driver, error) {
-	name := c.Driver
+// chooseDriver makes the driver that the operator forces, or that of the machines that run, which no other one would find again, or the best that works here.
+func chooseDriver(ctx context.Context, i instance.Instance, c instance.Config, running, self string) (vmm.Driver, error) {
+	name := cmp.Or(c.Driver, running)
 	if name == "" {
 		name = bestDriver(ctx, i, c)
+	} else if c.Driver == "" {
+		slog.Info("machines run already, and go on with their driver", "driver", name)
 	}
 	if keys := c.FirecrackerOnly(); name != firecracker.Name && len(keys) > 0 {
 		return nil, fmt.Errorf("configuration: %s: only the firecracker driver does that, and machines would run with %s; 'space doctor' says why", strings.Join(keys, ", "), name)

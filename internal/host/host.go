@@ -62,6 +62,12 @@ const (
 	blobsName   = "blobs"
 )
 
+// RunningDriver returns the name of the driver of the machines that an earlier life of the daemon has left running on a volume that is mounted; "" if there
+// are none.
+func RunningDriver(v disk.Volume) (string, error) {
+	return execution.RunningDriver(filepath.Join(v.Path, executionsName))
+}
+
 // layersShare is how much of the volume the layers of template builds may take: a quarter. They share blocks with templates, and the
 // oldest go when there are more.
 const layersShare = 4

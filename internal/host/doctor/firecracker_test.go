@@ -24,6 +24,7 @@ func TestWhatIsSaidOfFirecracker(t *testing.T) {
 	}{
 		"works":             {firecrackerFacts{version: "1.15.1", kvm: true}, OK, "a guest boots with version 1.15.1", ""},
 		"with choices":      {firecrackerFacts{version: "1.15.1", kvm: true, keys: []string{"cpu_template"}, forced: true, chosen: "; CPU template /t"}, OK, "version 1.15.1; CPU template /t", ""},
+		"a template hides":  {firecrackerFacts{version: "1.16.1", kvm: true, keys: []string{"cpu_template"}, forced: true, hides: true, config: "/c"}, Warn, "version 1.16.1", "sed -i /^cpu_template/d /c"},
 		"choices for QEMU":  {firecrackerFacts{version: "1.15.1", kvm: true, other: "qemu", keys: []string{"cpu_template"}, forced: true}, Fail, "chooses qemu, which doesn't do what it says with cpu_template", ""},
 		"absent":            {firecrackerFacts{kvm: true}, Info, "not installed", setupFirecracker},
 		"absent and wanted": {firecrackerFacts{kvm: true, forced: true}, Fail, "not installed", setupFirecracker},
@@ -64,6 +65,14 @@ func TestWhatTheConfigurationNamesIsLookedAt(t *testing.T) {
 		v := lookFirecracker(t.Context(), Options{Config: c.config})
 		if v.state == OK || v.state == Info || !strings.Contains(v.detail, c.want) || !strings.HasPrefix(v.fix, "sed ") {
 			t.Errorf("%s: %+v, want %q", name, v, c.want)
+		}
+	}
+}
+
+func TestFromWhichKernelOnATemplateHides(t *testing.T) {
+	for release, want := range map[string]bool{"6.1.0-18-amd64": false, "6.12.9": false, "6.13.0": true, "6.18.44": true, "": false} {
+		if got := hidesDefences(release); got != want {
+			t.Errorf("%q: %v, want %v", release, got, want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	sandboxv1 "github.com/space-platform/space/api/gen/sandbox/v1"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
+	"github.com/space-platform/space/internal/proc"
 	"github.com/space-platform/space/internal/telemetry"
 )
 
@@ -119,6 +120,24 @@ func Known(dir string) (map[string]int, error) {
 		}
 	}
 	return known, nil
+}
+
+// RunningDriver returns the name of the driver that started the machines which run still, by the executions on file in dir; "" if none does. No other driver
+// finds them again.
+func RunningDriver(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("read the executions of this node: %w", err)
+	}
+	records, err := readRecords(dir)
+	if err != nil {
+		return "", err
+	}
+	for _, r := range records {
+		if h := r.Machine; h != nil && (proc.ID{PID: h.PID, StartTime: h.StartTime, BootID: h.BootID}).Alive() {
+			return h.Driver, nil
+		}
+	}
+	return "", nil
 }
 
 func (t *Table) awaitReattached(ctx context.Context) {
