@@ -23,8 +23,9 @@ const (
 	SessionsName = "sessions"
 )
 
-// maxManifest bounds a manifest, in bytes. The parts of a memory that changed take some 40 bytes each.
-const maxManifest = 16 << 20
+// maxManifest bounds a manifest, in bytes: one that can be written can be read, or a suspend would fail again and again. Of a memory it has as many parts as a file has
+// extents that are looked at, 1 << 18, with some 65 bytes each, and of a disk maxParts, with some 150.
+const maxManifest = 32 << 20
 
 // format is the version of the directory's layout.
 const format = 1

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
@@ -439,6 +440,36 @@ func TestWhatCouldntBeReadIsReadAgain(t *testing.T) {
 	give()
 	if err := e.files.verify(0, func(context.Context) error { return errors.New("what is known stays") }); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTheLargestManifestCanBeRead writes some of the parts that a manifest may name, far into large files: as many as there may be fit.
+func TestTheLargestManifestCanBeRead(t *testing.T) {
+	const far, some, extents = 1 << 41, 1000, 1 << 18
+	bytes := func(memory, disk int64) int {
+		m := manifest{Format: format, Order: full(), Machine: machineOf(), Files: map[string]seal.Info{DiskName: {}, MemoryName: {}, StateName: {}}}
+		for i := range memory {
+			m.Changed = append(m.Changed, seal.Part{Offset: far + i*2*block, Bytes: 100 * block})
+		}
+		for i := range disk {
+			m.DiskChanged = append(m.DiskChanged, sum{seal.Part{Offset: far + i*sumBytes, Bytes: sumBytes}, strings.Repeat("f", 64)})
+		}
+		dir := t.TempDir()
+		if err := durable.WriteJSON(filepath.Join(dir, manifestName), m, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := readManifest(dir); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(dir, manifestName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(info.Size())
+	}
+	none, memory, disk := bytes(0, 0), bytes(some, 0), bytes(0, some)
+	if most := none + (memory-none)*(extents/some+1) + (disk-none)*(maxParts/some+1); most > maxManifest {
+		t.Errorf("it may have %d bytes, and is read up to %d", most, maxManifest)
 	}
 }
 
