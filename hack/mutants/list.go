@@ -149,8 +149,23 @@ var mutants = []mutant{
 	},
 	{
 		name: "the driver believed about what a memory has of its own", kind: unit, file: "internal/host/snapshot/make.go",
-		old: "if b.Written == nil || !slices.Equal(parts, b.Written) {", new: "if b.Written == nil || len(b.Written) != len(parts) && slices.Equal(parts, parts) {",
+		old: "if b.Written != nil && covered(parts, b.Written) {", new: "if b.Written != nil && covered(parts, parts) {",
 		pkg: "internal/host/snapshot", test: "TestWhatWasWrittenIsOnlyAHint",
+	},
+	{
+		name: "what a memory has from the snapshot before believed to be its origin's", kind: unit, file: "internal/host/snapshot/make.go",
+		old: "parts = union(parts, b.earlier)", new: "parts = union(parts, nil)",
+		pkg: "internal/host/snapshot", test: "TestASnapshotTakesWhatDiffersFromTheOneBefore",
+	},
+	{
+		name: "a memory begins as a damaged one", kind: unit, file: "internal/host/snapshot/earlier.go",
+		old: "if err := s.check(e, false); err != nil {", new: "if err := s.check(e, true); err != nil {",
+		pkg: "internal/host/snapshot", test: "TestWhatIsDamagedIsNoBeginning",
+	},
+	{
+		name: "pages written that are there already", kind: unit, file: "internal/host/vmm/pages/sparing.go",
+		old: "for at+n < len(have) && !bytes.Equal(have[at+n:at+n+pageBytes], old[at+n:at+n+pageBytes]) {", new: "for at+n < len(have) && len(old) > 0 && bytes.Equal(have, have) {",
+		pkg: "internal/host/vmm/pages", test: "TestOnlyPagesThatDifferAreWritten",
 	},
 	{
 		name: "suspended before the machine has ended", kind: unit, file: "internal/host/execution/suspend.go",

@@ -32,6 +32,7 @@ func TestSnapshots(t *testing.T) {
 		story{"a paused sandbox stands still", pauseAndResume},
 		story{"all of a suspended sandbox comes back", suspendAndRestore},
 		story{"forks go their own ways", forks},
+		story{"one after the other takes what differs", rolling},
 	)
 }
 
@@ -333,6 +334,46 @@ func (r *rig) checkDisk(route space.Route) {
 	if out, err := exec.Command("e2fsck", "-f", "-n", found[0]).CombinedOutput(); err != nil {
 		r.t.Errorf("e2fsck: %v: %s", err, out)
 	}
+}
+
+// rolling takes three snapshots of a sandbox that has written much into its memory once, and then writes little: those after the first take little, and each loads as it was, also
+// when those before it are gone.
+func rolling(t *testing.T, r *rig, mini string) {
+	const much = 40 << 20   // bytes
+	const little = much / 4 // an idle guest writes some as well
+	route := r.route()
+	r.ensure(mini, route)
+	r.run(route, "/bin/sh", "-c", fmt.Sprintf("head -c %d /dev/urandom >/dev/shm/much", much))
+	const show = "sha256sum </dev/shm/much; cat /dev/shm/who"
+	var made []*controlv1.SnapshotReport
+	var want []string
+	for n := range 3 {
+		want = append(want, r.run(route, "/bin/sh", "-c", fmt.Sprintf("echo %d >/dev/shm/who; echo %d | dd of=/dev/shm/much bs=1M seek=%d conv=notrunc 2>/dev/null; %s", n, n, 10*n, show)))
+		s := r.take(route)
+		t.Logf("snapshot %d takes %.1f MiB, and the sandbox stood still for %s", n, float64(s.GetBytes())/(1<<20), s.GetPause().AsDuration().Round(time.Millisecond))
+		if got := int64(s.GetBytes()); n == 0 && got < much || n > 0 && got > little {
+			t.Errorf("snapshot %d counts %d bytes", n, got)
+		}
+		made = append(made, s)
+	}
+	check := func(n int) {
+		t.Helper()
+		f := r.route()
+		r.load(made[n], f)
+		if got := r.run(f, "/bin/sh", "-c", show); got != want[n] {
+			t.Errorf("of snapshot %d it has %q, want %q", n, got, want[n])
+		}
+		r.remove(f)
+	}
+	check(0)
+	r.removeSnapshot(made[0])
+	check(1)
+	r.kill()
+	r.start()
+	r.removeSnapshot(made[1])
+	check(2)
+	r.removeSnapshot(made[2])
+	r.remove(route)
 }
 
 // drawing prints random bytes, the time and the boot's id, as often as it can.

@@ -67,12 +67,19 @@ type rig struct {
 	pages     *vmm.Pages // of the last load
 	fate      error      // why machines end, as far as the driver knows
 	snapshot  string     // the name of the template's snapshot's state file
+	saves     []saveOf
 
 	volume    *disk.Volume    // nil: the files lie anywhere, and copies are copies
 	snapshots *snapshot.Store // of this life
 	asked     []string        // the sessions that guests were asked for
 	life      context.Context // ends with this life
 	die       func()          // ends what this life does where nothing else would
+}
+
+// saveOf is what a memory was before a machine was saved, and whether that's an earlier save's.
+type saveOf struct {
+	memory  string
+	earlier bool
 }
 
 func newRig(t *testing.T) *rig {
@@ -395,19 +402,26 @@ func (m *testMachine) Kill(ctx context.Context) error {
 }
 
 // Save writes whose state it is.
-func (m *testMachine) Save(ctx context.Context, state, memory *os.File) (vmm.Manifest, vmm.Finish, error) {
+func (m *testMachine) Save(ctx context.Context, to vmm.Save) (vmm.Manifest, vmm.Finish, error) {
 	if !m.paused.Load() {
 		return vmm.Manifest{}, nil, errors.New("it isn't paused")
 	}
 	if err := m.rig.step(ctx, "save"); err != nil {
 		return vmm.Manifest{}, nil, err
 	}
-	_, err := fmt.Fprintf(state, "state of %d", m.pid)
+	begins, err := os.ReadFile(to.Memory.Name())
+	if err != nil {
+		return vmm.Manifest{}, nil, err
+	}
+	m.rig.mu.Lock()
+	m.rig.saves = append(m.rig.saves, saveOf{string(begins), to.Earlier})
+	m.rig.mu.Unlock()
+	_, err = fmt.Fprintf(to.State, "state of %d", m.pid)
 	finish := func(ctx context.Context) ([]seal.Part, error) {
 		if err := m.rig.step(ctx, "finish"); err != nil {
 			return nil, err
 		}
-		_, err := memory.WriteAt([]byte("changed"), 0)
+		_, err := to.Memory.WriteAt([]byte("changed"), 0)
 		return nil, err
 	}
 	return vmm.Manifest{Driver: "test"}, finish, err

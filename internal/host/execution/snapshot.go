@@ -179,14 +179,14 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	laps := startLaps()
-	state, memory, err := e.openFiles(b)
+	to, err := e.openFiles(ctx, b)
 	if err != nil {
 		return p, err
 	}
-	defer state.Close()
+	defer to.State.Close()
 	defer func() {
 		if err != nil {
-			memory.Close()
+			to.Memory.Close()
 		}
 	}()
 	laps.lap("open")
@@ -201,7 +201,7 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 		e.backTo(ctx, before)
 		return p, err
 	}
-	if p, err = e.save(ctx, b, state, memory, laps); err != nil {
+	if p, err = e.save(ctx, b, to, laps); err != nil {
 		e.backTo(ctx, before)
 		return p, err
 	}
@@ -216,25 +216,33 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 	finish := p.finish
 	p.finish = func(ctx context.Context) ([]seal.Part, error) {
 		written, err := finish(ctx)
-		return written, errors.Join(err, memory.Close())
+		return written, errors.Join(err, to.Memory.Close())
 	}
 	return p, nil
 }
 
-// openFiles makes the files that the machine is saved into. The memory begins as a copy of what the machine was loaded from, if it was.
-func (e *execution) openFiles(b *snapshot.Building) (state, memory *os.File, err error) {
-	if e.rec.Lineage.Loaded {
-		if err := e.cfg.Clone(e.file(memoryName), b.File(snapshot.MemoryName), 0); err != nil {
-			return nil, nil, err
+// openFiles makes the files that the machine is saved into. The memory begins as a copy of that of the newest snapshot of this execution, or of what the machine was
+// loaded from, if it was.
+func (e *execution) openFiles(ctx context.Context, b *snapshot.Building) (to vmm.Save, err error) {
+	loaded := e.rec.Lineage.Loaded
+	from, give := b.Earlier(ctx, !loaded)
+	if to.Earlier = give != nil; to.Earlier {
+		defer give()
+	} else if loaded {
+		from = e.file(memoryName)
+	}
+	if from != "" {
+		if err := e.cfg.Clone(from, b.File(snapshot.MemoryName), 0); err != nil {
+			return to, err
 		}
 	}
-	if memory, err = os.OpenFile(b.File(snapshot.MemoryName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, nil, err
+	if to.Memory, err = os.OpenFile(b.File(snapshot.MemoryName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return to, err
 	}
-	if state, err = os.OpenFile(b.File(snapshot.StateName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return nil, nil, errors.Join(err, memory.Close())
+	if to.State, err = os.OpenFile(b.File(snapshot.StateName), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return to, errors.Join(err, to.Memory.Close())
 	}
-	return state, memory, nil
+	return to, nil
 }
 
 // prepare has as little as possible left to be written when the machine stands still, by the guest, and by the copies of the disk and of sessions' output, which
@@ -275,7 +283,7 @@ func (e *execution) standStill(ctx context.Context, goOn bool, laps *laps) error
 }
 
 // save writes device state, memory, disk and sessions of a machine that stands still.
-func (e *execution) save(ctx context.Context, b *snapshot.Building, state, memory *os.File, laps *laps) (picture, error) {
+func (e *execution) save(ctx context.Context, b *snapshot.Building, to vmm.Save, laps *laps) (picture, error) {
 	p := picture{Machine: e.lineage()}
 	p.At = time.Now().UTC()
 	n, err := e.sessions.Save(b.File(snapshot.SessionsName))
@@ -287,7 +295,7 @@ func (e *execution) save(ctx context.Context, b *snapshot.Building, state, memor
 		return p, err
 	}
 	laps.lap("disk")
-	m, finish, err := e.machine.Save(ctx, state, memory)
+	m, finish, err := e.machine.Save(ctx, to)
 	if err != nil {
 		return p, err
 	}

@@ -386,6 +386,43 @@ func TestNoOutputIsWrittenOutWhileItStandsStill(t *testing.T) {
 	remove(t, table, o.Route)
 }
 
+// TestAMemoryBeginsAsTheOneSavedBefore, in this life of the daemon and the next, of what was loaded and what was booted; the first, and one before which there is none any
+// more, begin as what the machine was loaded from.
+func TestAMemoryBeginsAsTheOneSavedBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		size   rootfs.Size
+		memory string // of a machine that wasn't saved
+	}{"loaded": {memory: "mem"}, "booted": {size: rootfs.Size{VCPUs: 2, MemoryBytes: 128 * mib, DiskBytes: 2 * mib}}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			table, o := r.open(), order()
+			o.Size = c.size
+			ensure(t, table, o, space.ExecutionRunning)
+			taken := []snapshot.Report{r.takeFull(t, table, o), r.takeFull(t, table, o)}
+			table.Close()
+			table = r.open()
+			awaitState(t, table, o, space.ExecutionRunning)
+			taken = append(taken, r.takeFull(t, table, o))
+			for _, s := range taken {
+				if err := r.snapshots.Remove(s.Snapshot); err != nil {
+					t.Fatal(err)
+				}
+			}
+			last := suspend(t, r, table, o, snapshotID())
+			want := []saveOf{{c.memory, false}, {"changed", true}, {"changed", true}, {c.memory, false}}
+			if !slices.Equal(r.saves, want) {
+				t.Errorf("the memories began as %v, want %v", r.saves, want)
+			}
+			next := from(last)
+			ensure(t, table, next, space.ExecutionRunning)
+			for _, x := range []Order{o, next} {
+				remove(t, table, x.Route)
+			}
+			r.checkNothingLeft()
+		})
+	}
+}
+
 func TestRollBack(t *testing.T) {
 	r := newRig(t)
 	table, o := r.open(), order()

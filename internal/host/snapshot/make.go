@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -28,6 +27,8 @@ type Building struct {
 	// For Publish, each unless nil: what is known to be written over the copy of a memory, in order, and what is called at the end of each step.
 	Written []seal.Part
 	Lap     func(step string)
+
+	earlier []seal.Part // the parts of the memory that this begins as a copy of, if it's an earlier snapshot's, that aren't its origin's
 }
 
 func (b *Building) lap(step string) {
@@ -224,7 +225,8 @@ func syncFile(path string) (size int64, err error) {
 	return info.Size(), nil
 }
 
-// changed makes a clone durable and notes what differs from its origin. What was written is read while it's being written out; that it's all is known after that.
+// changed makes a clone durable and notes what differs from its origin: what is its own, and what was already different in the snapshot that it began as a copy of. What
+// was written is read while it's being written out; that it's all is known after that.
 func (b *Building) changed(ctx context.Context, path string) (info seal.Info, parts []seal.Part, err error) {
 	var g errgroup.Group
 	g.Go(func() error {
@@ -240,9 +242,11 @@ func (b *Building) changed(ctx context.Context, path string) (info seal.Info, pa
 	if parts, err = b.store.cfg.Own(ctx, path); err != nil {
 		return seal.Info{}, nil, err
 	}
-	if b.Written == nil || !slices.Equal(parts, b.Written) {
-		info, err = seal.Parts(ctx, path, parts)
+	parts = union(parts, b.earlier)
+	if b.Written != nil && covered(parts, b.Written) {
+		return info, b.Written, nil
 	}
+	info, err = seal.Parts(ctx, path, parts)
 	return info, parts, err
 }
 

@@ -114,6 +114,23 @@ func appendPart(parts []seal.Part, from, to int64) []seal.Part {
 	return append(parts, seal.Part{Offset: from, Bytes: to - from})
 }
 
+// union returns what lies in some parts or in others, in order. Both are.
+func union(a, b []seal.Part) (out []seal.Part) {
+	for len(a)+len(b) > 0 {
+		if len(a) == 0 || len(b) > 0 && b[0].Offset < a[0].Offset {
+			a, b = b, a
+		}
+		p := a[0]
+		a = a[1:]
+		if last := len(out) - 1; last >= 0 && p.Offset <= out[last].Offset+out[last].Bytes {
+			out[last].Bytes = max(out[last].Bytes, p.Offset+p.Bytes-out[last].Offset)
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 // clip leaves out what lies beyond a file's end: its last block has more than it.
 func clip(parts []seal.Part, size int64) []seal.Part {
 	for i := range parts {

@@ -69,7 +69,7 @@ func (b *Building) sums(ctx context.Context, path string, parts []seal.Part) ([]
 
 // earlier returns the digests that the newest snapshot of the same execution has of its disk, of those parts whose blocks are still the same.
 func (s *Store) earlier(ctx context.Context, of *entry, path string) (map[seal.Part]string, error) {
-	last, give := s.newestOf(of)
+	last, give := s.newestOf(of, func(e *entry) bool { return len(e.manifest.DiskChanged) > 0 })
 	if last == nil {
 		return nil, nil
 	}
@@ -90,26 +90,6 @@ func (s *Store) earlier(ctx context.Context, of *entry, path string) (map[seal.P
 		}
 	}
 	return known, nil
-}
-
-// newestOf returns the newest snapshot that is ready of the execution that one is made of, which stays until give is called; nil: there's none.
-func (s *Store) newestOf(of *entry) (newest *entry, give func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.entries {
-		if e.state == Ready && !e.removing && e.Route == of.Route && len(e.manifest.DiskChanged) > 0 && (newest == nil || e.At.After(newest.At)) {
-			newest = e
-		}
-	}
-	if newest == nil {
-		return nil, nil
-	}
-	newest.loads++
-	return newest, func() {
-		s.mu.Lock()
-		newest.loads--
-		s.mu.Unlock()
-	}
 }
 
 // touches reports whether a part has something in common with others, which are in order.

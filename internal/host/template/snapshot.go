@@ -57,7 +57,7 @@ func (b *builder) save(ctx context.Context, g guest) (vmm.Manifest, error) {
 		return vmm.Manifest{}, err
 	}
 	defer state.Close()
-	manifest, finish, err := g.vm.Save(ctx, state, nil)
+	manifest, finish, err := g.vm.Save(ctx, vmm.Save{State: state})
 	if err != nil {
 		return vmm.Manifest{}, err
 	}

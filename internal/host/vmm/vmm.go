@@ -137,10 +137,9 @@ type Machine interface {
 	DialGuest(ctx context.Context) (net.Conn, error)
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
-	// Save writes the device state to the given file, and the memory to the other one unless it's nil (a booted machine's memory
-	// already is in the file given to Boot, if one was). A loaded machine's must come as a copy of what it was loaded from: a reflink costs nothing.
-	// The machine must be paused. When Save returns it may go on, or end. The memory file is whole when Finish has returned. Neither file is synced.
-	Save(ctx context.Context, state, memory *os.File) (Manifest, Finish, error)
+	// Save writes device state and memory to files. The machine must be paused. When Save returns it may go on, or end. The memory file is whole when Finish
+	// has returned. Neither file is synced.
+	Save(ctx context.Context, s Save) (Manifest, Finish, error)
 	// Kill ends the process and returns when it's gone.
 	Kill(ctx context.Context) error
 	// Done is closed when the process is gone.
@@ -154,10 +153,22 @@ type Machine interface {
 	Close() error
 }
 
+// Save is where a machine is saved to.
+type Save struct {
+	State *os.File
+	// Memory may be nil if the machine was booted with a file for its memory, which has it already. A loaded machine's must come as a copy of what it was loaded
+	// from, or of an earlier save of it: a reflink costs nothing. A booted one's may come empty, or as a copy of an earlier save of it.
+	Memory *os.File
+	// Earlier says that Memory is a copy of what an earlier Save of this machine, with its Finish, has written: whichever, in whatever life of the daemon. Then only
+	// pages that differ from what is in it are written, as far as the driver can tell, so that those that don't go on sharing their blocks. To tell costs
+	// reading them, in Finish if possible.
+	Earlier bool
+}
+
 // Finish writes into a Save's memory file what was only read while the machine stood still: a file system takes ten times as long to take pages as
 // memory does, and the guest would wait for it. It's never nil when Save succeeds, and is called once before the file is closed: what is held is
-// freed, also when ctx has ended and nothing is written. It returns which parts of the file were written over by then, in order, so that whoever reads them can
-// begin before a file system tells which they are; nil if the driver doesn't know.
+// freed, also when ctx has ended and nothing is written. It returns parts of the file, in order, outside of which nothing was written, and which are all
+// that isn't as in what the machine was loaded from, so that whoever reads them can begin before a file system tells which they are; nil if the driver doesn't know.
 type Finish func(ctx context.Context) ([]seal.Part, error)
 
 // Finished is the Finish of a Save that has left nothing to do.

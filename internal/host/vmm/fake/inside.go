@@ -168,7 +168,7 @@ func (m *inside) gone() bool {
 }
 
 // Save writes a state file that says nothing.
-func (m *inside) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, vmm.Finish, error) {
+func (m *inside) Save(_ context.Context, to vmm.Save) (vmm.Manifest, vmm.Finish, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err := vmm.ErrGone
@@ -177,7 +177,7 @@ func (m *inside) Save(_ context.Context, state, _ *os.File) (vmm.Manifest, vmm.F
 	case !m.paused():
 		err = errRunning
 	default:
-		err = writeState(state)
+		err = writeState(to.State)
 	}
 	if err != nil {
 		return vmm.Manifest{}, nil, fmt.Errorf("save machine %s: %w", m.id, err)

@@ -137,7 +137,7 @@ func (m *machine) stopped() (bool, error) {
 }
 
 // Save writes a state file that says nothing.
-func (m *machine) Save(ctx context.Context, state, _ *os.File) (vmm.Manifest, vmm.Finish, error) {
+func (m *machine) Save(ctx context.Context, to vmm.Save) (vmm.Manifest, vmm.Finish, error) {
 	err := m.exclusively(ctx, func() error {
 		stopped, err := m.stopped()
 		if err != nil {
@@ -146,7 +146,7 @@ func (m *machine) Save(ctx context.Context, state, _ *os.File) (vmm.Manifest, vm
 		if !stopped {
 			return errRunning
 		}
-		return writeState(state)
+		return writeState(to.State)
 	})
 	if err != nil {
 		return vmm.Manifest{}, nil, fmt.Errorf("save machine %s: %w", m.spec.ID, err)

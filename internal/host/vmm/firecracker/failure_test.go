@@ -51,7 +51,7 @@ func saved(t *testing.T, d *firecracker.Driver) vmm.Load {
 	if err := m.Pause(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	manifest, _, err := m.Save(t.Context(), state, nil)
+	manifest, _, err := m.Save(t.Context(), vmm.Save{State: state})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestASaveMayFail(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			state := open(t, file(t, "state", 0))
-			_, _, err := m.Save(ctx, state, nil)
+			_, _, err := m.Save(ctx, vmm.Save{State: state})
 			if fault == "exit" {
 				expected = func(err error) bool { return errors.Is(err, vmm.ErrGone) }
 			}
@@ -175,7 +175,7 @@ func TestASaveMayFail(t *testing.T) {
 
 func TestOnlyAPausedMachineIsSaved(t *testing.T) {
 	m := started(t, twinOrders{})
-	if _, _, err := m.Save(t.Context(), open(t, file(t, "state", 0)), nil); err == nil || !strings.Contains(err.Error(), "isn't paused") {
+	if _, _, err := m.Save(t.Context(), vmm.Save{State: open(t, file(t, "state", 0))}); err == nil || !strings.Contains(err.Error(), "isn't paused") {
 		t.Errorf("saved: %v", err)
 	}
 }

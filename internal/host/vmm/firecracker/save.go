@@ -19,9 +19,9 @@ import (
 // Of a loaded machine the memory file must come as a copy of what the machine was loaded from (a reflink costs nothing). Firecracker writes over it
 // what the guest has changed since it was loaded, or saved last; at a later save what had changed before is read from outside. Of a booted machine
 // the file may be nil if it was booted with one; what it hasn't touched stays a hole, and a later save writes all of its memory.
-func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manifest, finish vmm.Finish, err error) {
+func (m *machine) Save(ctx context.Context, to vmm.Save) (_ vmm.Manifest, finish vmm.Finish, err error) {
 	err = m.operate(ctx, "save", func(ctx context.Context) error {
-		finish, err = m.save(ctx, state, memory)
+		finish, err = m.save(ctx, to)
 		return err
 	})
 	if err != nil {
@@ -30,11 +30,11 @@ func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manif
 	return m.spec.Manifest, finish, nil
 }
 
-func (m *machine) save(ctx context.Context, state, memory *os.File) (vmm.Finish, error) {
+func (m *machine) save(ctx context.Context, to vmm.Save) (vmm.Finish, error) {
 	if err := m.mustBePaused(ctx); err != nil {
 		return nil, err
 	}
-	order, lent, err := m.plan(state, memory)
+	order, lent, err := m.plan(to.State, to.Memory)
 	if err != nil {
 		return nil, err
 	}
@@ -46,9 +46,9 @@ func (m *machine) save(ctx context.Context, state, memory *os.File) (vmm.Finish,
 		return vmm.Finished, nil
 	}
 	if m.pager != nil {
-		return vmm.Finished, m.copyPresent(ctx, memory)
+		return vmm.Finished, m.copyPresent(ctx, to.Memory)
 	}
-	t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, memory, m.held)
+	t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, pages.To(to.Memory, to.Earlier), m.held)
 	if err != nil {
 		return nil, err
 	}

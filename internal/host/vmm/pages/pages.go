@@ -40,7 +40,7 @@ type Memory struct {
 }
 
 // copyRun copies some pages from an address of a process to an offset of a file.
-func copyRun(pid int, from uint64, buf []byte, to *os.File, offset int64) error {
+func copyRun(pid int, from uint64, buf []byte, to File, offset int64) error {
 	if err := readRun(pid, from, buf); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +58,7 @@ func CopyPresent(ctx context.Context, pid int, regions []Region, to *os.File) er
 	if err := CheckRegions(regions, info.Size()); err != nil {
 		return errors.Join(err, errors.New("the file for it must be a copy of what was loaded"))
 	}
-	buf, old := make([]byte, chunkPages*pageBytes), make([]byte, chunkPages*pageBytes)
+	buf := make([]byte, chunkPages*pageBytes)
 	for _, r := range regions {
 		err := changedRuns(pid, r.Address, r.Bytes, func(offset, length int64) error {
 			if err := context.Cause(ctx); err != nil {
@@ -68,31 +67,12 @@ func CopyPresent(ctx context.Context, pid int, regions []Region, to *os.File) er
 			if err := readRun(pid, r.Address+uint64(offset), buf[:length]); err != nil {
 				return err
 			}
-			return writeOther(to, buf[:length], old[:length], r.Offset+offset)
+			_, err := Sparing{to}.WriteAt(buf[:length], r.Offset+offset)
+			return err
 		})
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// writeOther writes pages that differ from what a file has, so that it goes on sharing the others with the file it's a copy of.
-func writeOther(to *os.File, have, old []byte, offset int64) error {
-	if _, err := to.ReadAt(old, offset); err != nil {
-		return err
-	}
-	for at := 0; at < len(have); {
-		n := 0
-		for at+n < len(have) && !bytes.Equal(have[at+n:at+n+pageBytes], old[at+n:at+n+pageBytes]) {
-			n += pageBytes
-		}
-		if n > 0 {
-			if _, err := to.WriteAt(have[at:at+n], offset+int64(at)); err != nil {
-				return err
-			}
-		}
-		at += max(n, pageBytes)
 	}
 	return nil
 }

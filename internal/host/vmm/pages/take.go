@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,7 +69,7 @@ func (b *Buffer) free(m []byte) {
 
 // Taken is what was read of a process and waits to be written.
 type Taken struct {
-	to     *os.File
+	to     File
 	buffer *Buffer
 
 	mu      sync.Mutex
@@ -85,12 +84,22 @@ type takenRun struct {
 	pages  []byte
 }
 
+// File is where pages are written: an *os.File, or a Sparing one.
+type File interface {
+	io.WriterAt
+	Stat() (os.FileInfo, error)
+}
+
 // TakeChanged reads the pages that a process has changed in its private mapping of a memory file. They are held in a buffer, and what it has no
-// room for is written at once, to another file that must be a copy of the memory file. The process must not run guest code meanwhile; it may
-// afterwards, or end. The file is whole when Write has returned.
-func TakeChanged(ctx context.Context, pid int, memory Memory, to *os.File, b *Buffer) (*Taken, error) {
-	if size, err := to.Seek(0, io.SeekEnd); err != nil || size != memory.Bytes {
-		return nil, errors.Join(err, fmt.Errorf("the file for it has %d bytes, want a copy of what was loaded: %d", size, memory.Bytes))
+// room for is written at once, to another file that must be a copy of the memory file, or of what was written here of this process before. The process must not
+// run guest code meanwhile; it may afterwards, or end. The file is whole when Write has returned.
+func TakeChanged(ctx context.Context, pid int, memory Memory, to File, b *Buffer) (*Taken, error) {
+	info, err := to.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() != memory.Bytes {
+		return nil, fmt.Errorf("the file for it has %d bytes, want a copy of what was loaded: %d", info.Size(), memory.Bytes)
 	}
 	parts, err := findMappings(pid, memory)
 	if err != nil {
@@ -188,7 +197,8 @@ func (t *Taken) note(offset, length int64) {
 	t.written = append(t.written, seal.Part{Offset: offset, Bytes: length})
 }
 
-// Write writes what is held into the file, unless ctx ends, and frees it. It returns all parts of the file that were written, in order. It's called once.
+// Write writes what is held into the file, unless ctx ends, and frees it. It returns all parts of the memory that the process
+// had changed, in order: nothing else of the file was written over. It's called once.
 func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
 	defer t.Free()
 	slices.SortFunc(t.runs, func(a, b takenRun) int { return cmp.Compare(a.offset, b.offset) })

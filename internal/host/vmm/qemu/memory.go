@@ -65,6 +65,11 @@ func copyWhole(ctx context.Context, src, to *os.File, bytes int64) error {
 	if unix.IoctlFileClone(int(to.Fd()), int(src.Fd())) == nil {
 		return nil
 	}
+	return copyData(ctx, src, to, bytes)
+}
+
+// copyData copies what isn't a hole.
+func copyData(ctx context.Context, src *os.File, to io.WriterAt, bytes int64) error {
 	return sparse.Data(src, bytes, func(start, end int64) error { return copyPart(ctx, src, to, start, end) })
 }
 
@@ -72,7 +77,7 @@ func copyWhole(ctx context.Context, src, to *os.File, bytes int64) error {
 const partBytes = 1 << 20
 
 // copyPart copies what lies between two offsets, and looks after each chunk whether ctx has ended.
-func copyPart(ctx context.Context, src, to *os.File, start, end int64) error {
+func copyPart(ctx context.Context, src *os.File, to io.WriterAt, start, end int64) error {
 	for ; start < end; start += partBytes {
 		if err := context.Cause(ctx); err != nil {
 			return err

@@ -18,7 +18,7 @@ import (
 // Of a loaded machine only the pages that the guest has changed since are written over the copy of what it was loaded from. They are read while it
 // stands still, and written by Finish as far as the driver may hold them (see maxHeld). Of a booted machine it may be nil; any other file gets a full copy, shared with the
 // original where the file system can.
-func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manifest, finish vmm.Finish, err error) {
+func (m *machine) Save(ctx context.Context, to vmm.Save) (_ vmm.Manifest, finish vmm.Finish, err error) {
 	err = m.exclusively(ctx, func(q *qmp.Client) error {
 		s, err := status(ctx, q)
 		if err != nil {
@@ -27,10 +27,10 @@ func (m *machine) Save(ctx context.Context, state, memory *os.File) (_ vmm.Manif
 		if s == "running" || s == "inmigrate" {
 			return errors.New("it isn't paused")
 		}
-		if err := saveState(ctx, q, state); err != nil {
+		if err := saveState(ctx, q, to.State); err != nil {
 			return fmt.Errorf("device state: %w", err)
 		}
-		if finish, err = m.saveMemory(ctx, memory); err != nil {
+		if finish, err = m.saveMemory(ctx, to); err != nil {
 			return fmt.Errorf("memory: %w", err)
 		}
 		return nil
@@ -77,12 +77,13 @@ func reopen(f *os.File) (w *os.File, err error) {
 	return w, errors.Join(cerr, err)
 }
 
-func (m *machine) saveMemory(ctx context.Context, f *os.File) (vmm.Finish, error) {
+func (m *machine) saveMemory(ctx context.Context, to vmm.Save) (vmm.Finish, error) {
+	f := to.Memory
 	switch {
 	case m.spec.Private && f == nil:
 		return nil, errors.New("the machine was loaded: what it changed needs a file")
 	case m.spec.Private:
-		t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, f, m.held)
+		t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, pages.To(f, to.Earlier), m.held)
 		if err != nil {
 			return nil, err
 		}
@@ -97,5 +98,8 @@ func (m *machine) saveMemory(ctx context.Context, f *os.File) (vmm.Finish, error
 		return nil, err
 	}
 	defer src.Close()
+	if to.Earlier {
+		return vmm.Finished, copyData(ctx, src, pages.Sparing{File: f}, m.spec.Memory.Bytes)
+	}
 	return vmm.Finished, copyWhole(ctx, src, f, m.spec.Memory.Bytes)
 }

@@ -95,7 +95,7 @@ func (r *run) save(ctx context.Context, m vmm.Machine) error {
 		return err
 	}
 	defer state.Close()
-	manifest, finish, err := m.Save(ctx, state, nil)
+	manifest, finish, err := m.Save(ctx, vmm.Save{State: state})
 	if err != nil {
 		return err
 	}

@@ -3,10 +3,9 @@ package vmmtest
 import (
 	"path/filepath"
 	"testing"
-	"time"
 )
 
-// checkOwnMemory boots a machine whose memory is in no file of the caller's, and makes a snapshot of it all the same.
+// checkOwnMemory boots a machine whose memory is in no file of the caller's, and makes snapshots of it all the same.
 func checkOwnMemory(t *testing.T, s *suite) {
 	e, _ := s.enclosure(t)
 	dir := s.place(t)
@@ -21,21 +20,20 @@ func checkOwnMemory(t *testing.T, s *suite) {
 	g.sh("echo own >/root/file; head -c 4000000 /dev/urandom >/run/memory")
 	want := g.sh("md5sum </run/memory")
 	g.pause()
-	state, memory := create(t, filepath.Join(dir, "state")), create(t, filepath.Join(dir, "saved"))
+	state := create(t, filepath.Join(dir, "state"))
 	defer state.Close()
-	defer memory.Close()
 	if _, err := Save(s.within(t), g, state, nil); err == nil {
 		t.Error("it was saved without its memory")
 	}
-	manifest, err := Save(s.within(t), g, state, memory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snap := snapshot{state: state.Name(), memory: memory.Name(), disk: filepath.Join(dir, "saved-disk"), manifest: manifest, saved: time.Now()}
-	if err := Clone(b.Disk, snap.disk, 0); err != nil {
-		t.Fatal(err)
-	}
-	if out := s.load(t, snap).sh("cat /root/file; md5sum </run/memory"); out != "own\n"+want {
+	first := g.keep(s.place(t))
+	g.goOn()
+	g.sh("echo later >/root/file; head -c 1000000 /dev/urandom >/run/more; sync")
+	more := g.sh("md5sum </run/more")
+	second := g.saveOver(first, s.place(t))
+	if out := s.load(t, first).sh("cat /root/file; md5sum </run/memory"); out != "own\n"+want {
 		t.Errorf("the clone has %q, want own and %s", out, want)
+	}
+	if out := s.load(t, second).sh("cat /root/file; md5sum </run/memory; md5sum </run/more"); out != "later\n"+want+"\n"+more {
+		t.Errorf("a clone of what was saved over it has %q, want later, %s and %s", out, want, more)
 	}
 }

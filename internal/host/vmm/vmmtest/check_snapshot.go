@@ -121,10 +121,7 @@ func checkSaveClone(t *testing.T, s *suite) {
 	want := g.sh(fill)
 	g.sh("echo clone >/root/file; echo clone >/run/memory")
 	snap := g.save(s.place(t))
-	if err := g.Resume(s.within(t)); err != nil {
-		t.Fatal(err)
-	}
-	g.greet(false)
+	g.goOn()
 	g.sh("echo later >/root/file; echo later >/run/memory; rm /run/random")
 	for generation := range 2 {
 		c := s.load(t, snap)
@@ -193,5 +190,30 @@ func checkTime(t *testing.T, g *guest, saved time.Time) {
 	earliest, latest := before.Add(-tolerance).Unix(), after.Add(tolerance).Unix()
 	if sec < earliest || sec > latest {
 		t.Errorf("the guest's clock says %d, want %d to %d; the snapshot is of %s", sec, earliest, latest, saved)
+	}
+}
+
+// checkSaveAgain saves a machine over copies of what was saved of it earlier, in this life of the daemon and in another one: each time all of the moment is there, also
+// what is as it once was.
+func checkSaveAgain(t *testing.T, s *suite) {
+	const sums = "md5sum </run/kept; md5sum </run/changed; cat /run/memory"
+	g := s.load(t, s.base)
+	g.sh("head -c 4000000 /dev/urandom >/run/kept; head -c 1000000 /dev/urandom >/run/changed; echo first >/run/memory")
+	first := g.save(s.place(t))
+	g.goOn()
+	g.sh("head -c 1000000 /dev/urandom >/run/changed; head -c 1000000 /dev/urandom >/run/more; echo second >/run/memory")
+	want := []string{g.sh(sums)}
+	made := []snapshot{g.saveOver(first, s.place(t))}
+	if !s.Inside {
+		g = g.recover()
+	}
+	g.goOn()
+	g.sh("rm /run/more; echo first >/run/memory")
+	want = append(want, g.sh(sums))
+	made = append(made, g.saveOver(first, s.place(t))) // which isn't the newest
+	for i, snap := range made {
+		if out := s.load(t, snap).sh(sums); out != want[i] {
+			t.Errorf("a clone of the next snapshot, %d, has %q, want %q", i, out, want[i])
+		}
 	}
 }

@@ -120,15 +120,30 @@ func (g *guest) save(dir string) snapshot {
 // keep writes a snapshot of a paused machine into dir.
 func (g *guest) keep(dir string) snapshot {
 	g.t.Helper()
+	return g.write(dir, g.mem, false)
+}
+
+// saveOver is a save whose memory begins as a copy of an earlier one's.
+func (g *guest) saveOver(earlier snapshot, dir string) snapshot {
+	g.t.Helper()
+	g.pause()
+	return g.write(dir, earlier.memory, true)
+}
+
+// write writes a snapshot whose memory begins as a copy of a file, or as nothing.
+func (g *guest) write(dir, memory string, earlier bool) snapshot {
+	g.t.Helper()
 	snap := snapshot{state: filepath.Join(dir, "state"), memory: filepath.Join(dir, "memory"), saved: time.Now()}
-	if err := Clone(g.mem, snap.memory, 0); err != nil {
-		g.t.Fatal(err)
+	if memory != "" {
+		if err := Clone(memory, snap.memory, 0); err != nil {
+			g.t.Fatal(err)
+		}
 	}
-	state, memory := create(g.t, snap.state), create(g.t, snap.memory)
-	defer state.Close()
-	defer memory.Close()
+	to := vmm.Save{State: create(g.t, snap.state), Memory: create(g.t, snap.memory), Earlier: earlier}
+	defer to.State.Close()
+	defer to.Memory.Close()
 	var err error
-	if snap.manifest, err = Save(g.s.within(g.t), g, state, memory); err != nil {
+	if snap.manifest, err = save(g.s.within(g.t), g, to); err != nil {
 		g.t.Fatalf("save: %v", err)
 	}
 	if g.disk != "" {
@@ -140,9 +155,22 @@ func (g *guest) keep(dir string) snapshot {
 	return snap
 }
 
+// goOn has a machine that was saved run again.
+func (g *guest) goOn() {
+	g.t.Helper()
+	if err := g.Resume(g.s.within(g.t)); err != nil {
+		g.t.Fatal(err)
+	}
+	g.greet(false)
+}
+
 // Save saves a paused machine and finishes at once.
 func Save(ctx context.Context, m vmm.Machine, state, memory *os.File) (vmm.Manifest, error) {
-	manifest, finish, err := m.Save(ctx, state, memory)
+	return save(ctx, m, vmm.Save{State: state, Memory: memory})
+}
+
+func save(ctx context.Context, m vmm.Machine, to vmm.Save) (vmm.Manifest, error) {
+	manifest, finish, err := m.Save(ctx, to)
 	if err != nil {
 		return vmm.Manifest{}, err
 	}

@@ -76,6 +76,7 @@ var checks = []check{
 	{name: "clones of one snapshot diverge", run: checkDiverge, virtual: true},
 	{name: "clones may be loaded at the same time", run: checkTogether, virtual: true},
 	{name: "a clone's snapshot has its changes", run: checkSaveClone, virtual: true},
+	{name: "a machine is saved over what was saved before", run: checkSaveAgain, virtual: true},
 	{name: "a machine is saved while it's busy", run: checkBusySave, virtual: true},
 	{name: "a save that fails leaves the machine", run: checkFailedSave, virtual: true},
 	{name: "a machine that ends while it's saved is gone", run: checkKilledSave, process: true, virtual: true},
