@@ -102,10 +102,8 @@ func (p *pressure) look() error {
 	if err != nil {
 		return err
 	}
-	if levelOf(disk.Usage{Bytes: u.Bytes, FreeBytes: u.FreeBytes - p.reserve.Bytes}) != pressureRefusing {
-		if err := p.reserve.Fill(); err != nil {
-			return err
-		}
+	if err := p.reserve.Fill(); err != nil {
+		return err
 	}
 	p.tell(u, m)
 	return nil
@@ -140,9 +138,13 @@ func (p *pressure) Reserve() (done func()) {
 	if err == nil && levelOf(u) != pressureRefusing {
 		return func() {}
 	}
-	done, err = p.reserve.Use()
+	giveBack, err := p.reserve.Use()
 	if err != nil {
 		slog.Error("the volume's reserve can't be used", "err", err)
 	}
-	return done
+	return func() {
+		if err := giveBack(); err != nil {
+			slog.Error("the volume's reserve isn't kept anew", "err", err)
+		}
+	}
 }

@@ -23,6 +23,11 @@ type Reserve struct {
 func (r *Reserve) Fill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.fill()
+}
+
+// fill is Fill; mu is held.
+func (r *Reserve) fill() error {
 	if _, err := os.Lstat(r.Path); err == nil || r.users > 0 {
 		return nil
 	}
@@ -41,15 +46,16 @@ func (r *Reserve) Fill() error {
 	return fmt.Errorf("fill the volume's reserve: %w", errors.Join(err, rerr))
 }
 
-// Use gives the room to the caller until done is called. It may be used by several.
-func (r *Reserve) Use() (done func(), err error) {
+// Use gives the room to the caller until done is called, and kept anew at once if there's some left. It may be used by several.
+func (r *Reserve) Use() (done func() error, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.users++
-	done = func() {
+	done = func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.users--
+		return r.fill()
 	}
 	if err := os.Remove(r.Path); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -44,12 +44,25 @@ func TestTheReserveIsRoomOnAFullVolume(t *testing.T) {
 	if got := fill(t, filepath.Join(v.Path, "suspend")); got < r.Bytes/2 {
 		t.Errorf("%d bytes fit into the reserve of %d", got, r.Bytes)
 	}
-	done()
-	if err := r.Fill(); err != nil {
-		t.Errorf("a volume without room for it: %v", err)
+	again, err := r.Use() // by another one
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := os.Stat(r.Path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the reserve is said to be there: %v", err)
+	there := func() bool { _, err := os.Stat(r.Path); return err == nil }
+	if err := done(); err != nil || there() {
+		t.Errorf("the reserve is there while its room is used: %v, %v", there(), err)
+	}
+	if err := again(); err != nil || there() {
+		t.Errorf("on a volume without room for it it's there: %v, %v", there(), err)
+	}
+	if again, err = r.Use(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(v.Path, "suspend")), disk.Sync(r.Path)); err != nil {
+		t.Fatal(err)
+	}
+	if err := again(); err != nil || !there() {
+		t.Errorf("when it was used and there's room it's there: %v, %v", there(), err)
 	}
 }
 

@@ -41,6 +41,7 @@ func (e *execution) suspend(ctx context.Context, b *snapshot.Building) error {
 	if isSignalled(e.stopping) || isSignalled(e.removal) || before != space.ExecutionRunning && before != space.ExecutionPaused {
 		return e.errEnding()
 	}
+	defer e.cfg.Reserve()() // kept anew when what the machine had on the volume is free
 	if err := e.change(func(r *record) { r.Suspending = b.Snapshot() }); err != nil {
 		return err
 	}
@@ -56,7 +57,6 @@ func (e *execution) suspend(ctx context.Context, b *snapshot.Building) error {
 
 // preserve takes the picture and makes it durable, while the machine stands still.
 func (e *execution) preserve(ctx context.Context, b *snapshot.Building, before space.ExecutionState) error {
-	defer e.cfg.Reserve()()
 	if err := b.Make(); err != nil {
 		return err
 	}

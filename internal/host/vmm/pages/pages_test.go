@@ -185,8 +185,38 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 			t.Errorf("%d bytes are held afterwards", held)
 		}
 	}
+	testSparing(t, memory, m, to, base, want)
 	if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, base) {
 		t.Errorf("the file itself has changed (%v)", err)
+	}
+}
+
+// testSparing takes the same over a copy of what was written before: whether pages are held or spilled, none is written before its time, all are then, and nothing is left beside
+// the file.
+func testSparing(t *testing.T, memory Memory, m []byte, to *os.File, earlier, want []byte) {
+	for _, buffer := range []*Buffer{NewBuffer(64 << 20), NewBuffer(blockBytes), NewBuffer(0)} {
+		if _, err := to.WriteAt(earlier, 0); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := TakeChanged(t.Context(), os.Getpid(), memory, To(to, true), buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(m, "too late") // the machine goes on
+		got := make([]byte, len(want))
+		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, earlier) {
+			t.Errorf("with a buffer of %d bytes the file was written to before its time (%v)", buffer.limit, err)
+		}
+		if _, err := taken.Write(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		copy(m, want[:8])
+		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("with a buffer of %d bytes the copy of what was saved before differs from the memory (%v)", buffer.limit, err)
+		}
+		if left, err := os.ReadDir(filepath.Dir(to.Name())); err != nil || len(left) != 1 {
+			t.Errorf("beside it are %v, %v", left, err)
+		}
 	}
 }
 

@@ -2,7 +2,10 @@ package pages
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // compareBytes is how much of a file is read at once to be compared.
@@ -49,4 +52,16 @@ func To(f *os.File, earlier bool) File {
 		return Sparing{f}
 	}
 	return f
+}
+
+// Spill makes a file without a name beside another one, for pages that have no room elsewhere until they're compared: that would take too long while a machine stands still.
+func Spill(beside *os.File) (*os.File, error) {
+	f, err := os.CreateTemp(filepath.Dir(beside.Name()), filepath.Base(beside.Name())+".spill-")
+	if err != nil {
+		return nil, fmt.Errorf("make a file for pages: %w", err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, fmt.Errorf("make a file for pages: %w", errors.Join(err, f.Close()))
+	}
+	return f, nil
 }

@@ -71,11 +71,12 @@ func (b *Buffer) free(m []byte) {
 type Taken struct {
 	to     File
 	buffer *Buffer
+	spill  *os.File // nil unless to is Sparing
 
 	mu      sync.Mutex
 	runs    []takenRun
 	mem     [][]byte    // the blocks that the runs are in
-	written []seal.Part // at once, for want of room
+	written []seal.Part // at once, for want of room: into the file, or into spill
 }
 
 // takenRun is some pages and their offset in the file.
@@ -91,8 +92,8 @@ type File interface {
 }
 
 // TakeChanged reads the pages that a process has changed in its private mapping of a memory file. They are held in a buffer, and what it has no
-// room for is written at once, to another file that must be a copy of the memory file, or of what was written here of this process before. The process must not
-// run guest code meanwhile; it may afterwards, or end. The file is whole when Write has returned.
+// room for is written at once, to another file that must be a copy of the memory file, or of what was written here of this process before; if that's Sparing, into one
+// beside it. The process must not run guest code meanwhile; it may afterwards, or end. The file is whole when Write has returned.
 func TakeChanged(ctx context.Context, pid int, memory Memory, to File, b *Buffer) (*Taken, error) {
 	info, err := to.Stat()
 	if err != nil {
@@ -106,6 +107,11 @@ func TakeChanged(ctx context.Context, pid int, memory Memory, to File, b *Buffer
 		return nil, err
 	}
 	t := &Taken{to: to, buffer: b}
+	if s, ok := to.(Sparing); ok {
+		if t.spill, err = Spill(s.File); err != nil {
+			return nil, err
+		}
+	}
 	pieces := make(chan mapping)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -156,7 +162,7 @@ func (t *Taken) read(ctx context.Context, pid int, pieces <-chan mapping) error 
 			}
 			if block == nil {
 				t.note(int64(p.offset)+offset, length)
-				return copyRun(pid, p.start+uint64(offset), make([]byte, length), t.to, int64(p.offset)+offset)
+				return copyRun(pid, p.start+uint64(offset), make([]byte, length), t.atOnce(), int64(p.offset)+offset)
 			}
 			pages := block[:length]
 			block = block[length:]
@@ -171,6 +177,14 @@ func (t *Taken) read(ctx context.Context, pid int, pieces <-chan mapping) error 
 		}
 	}
 	return nil
+}
+
+// atOnce is where pages are written that can't be held.
+func (t *Taken) atOnce() File {
+	if t.spill != nil {
+		return t.spill
+	}
+	return t.to
 }
 
 func (t *Taken) block() []byte {
@@ -201,6 +215,9 @@ func (t *Taken) note(offset, length int64) {
 // had changed, in order: nothing else of the file was written over. It's called once.
 func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
 	defer t.Free()
+	if err := t.writeSpilled(ctx); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(t.runs, func(a, b takenRun) int { return cmp.Compare(a.offset, b.offset) })
 	parts := t.written
 	for _, r := range t.runs {
@@ -213,6 +230,26 @@ func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
 		parts = append(parts, seal.Part{Offset: r.offset, Bytes: int64(len(r.pages))})
 	}
 	return join(parts), nil
+}
+
+// writeSpilled writes what was spilled.
+func (t *Taken) writeSpilled(ctx context.Context) error {
+	if t.spill == nil {
+		return nil
+	}
+	buf := make([]byte, chunkPages*pageBytes)
+	for _, p := range t.written {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if _, err := t.spill.ReadAt(buf[:p.Bytes], p.Offset); err != nil {
+			return err
+		}
+		if _, err := t.to.WriteAt(buf[:p.Bytes], p.Offset); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // join sorts parts by their offsets and makes one of those that touch.
@@ -235,4 +272,8 @@ func (t *Taken) Free() {
 		t.buffer.free(m)
 	}
 	t.mem, t.runs = nil, nil
+	if t.spill != nil {
+		t.spill.Close()
+		t.spill = nil
+	}
 }

@@ -2,13 +2,17 @@ package qemu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/sparse"
+	"github.com/space-platform/space/internal/host/vmm"
+	"github.com/space-platform/space/internal/host/vmm/pages"
 )
 
 // memoryFile is the file behind a machine's memory. The inode finds its mapping even when the file was renamed or removed since.
@@ -66,6 +70,20 @@ func copyWhole(ctx context.Context, src, to *os.File, bytes int64) error {
 		return nil
 	}
 	return copyData(ctx, src, to, bytes)
+}
+
+// copySparingly copies a booted machine's memory at once, and has what differs of it written to a file when the machine has gone on.
+func copySparingly(ctx context.Context, src, to *os.File, bytes int64) (vmm.Finish, error) {
+	taken, err := pages.Spill(to)
+	if err != nil {
+		return nil, err
+	}
+	if err := copyWhole(ctx, src, taken, bytes); err != nil {
+		return nil, errors.Join(err, taken.Close())
+	}
+	return func(ctx context.Context) ([]seal.Part, error) {
+		return nil, errors.Join(copyData(ctx, taken, pages.Sparing{File: to}, bytes), taken.Close())
+	}, nil
 }
 
 // copyData copies what isn't a hole.

@@ -99,7 +99,7 @@ func (m *machine) saveMemory(ctx context.Context, to vmm.Save) (vmm.Finish, erro
 	}
 	defer src.Close()
 	if to.Earlier {
-		return vmm.Finished, copyData(ctx, src, pages.Sparing{File: f}, m.spec.Memory.Bytes)
+		return copySparingly(ctx, src, f, m.spec.Memory.Bytes)
 	}
 	return vmm.Finished, copyWhole(ctx, src, f, m.spec.Memory.Bytes)
 }
