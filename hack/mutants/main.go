@@ -74,6 +74,7 @@ func run(ctx context.Context, long bool, match string) (survivors int, err error
 		if ctx.Err() != nil {
 			return survivors, context.Cause(ctx)
 		}
+		fmt.Fprintf(os.Stderr, "%s: %s\n", m.name, result)
 		fmt.Fprintf(table, "%s\t%s\t%s %s\t%s\t%.1f\n", m.name, m.kind, m.pkg, m.test, result, time.Since(began).Seconds())
 	}
 	return survivors, nil
