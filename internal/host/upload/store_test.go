@@ -234,6 +234,7 @@ func TestProjectsShare(t *testing.T) {
 	fits(id(), other, "1234567890")
 	fits(first, own, "1234567890")
 	refused(id(), own, "1", "10")
+	s.Close()
 	s = openStore(t, s.dir, func() time.Time { return now })
 	refused(id(), own, "1", "10")
 	fits(first, own, "12")

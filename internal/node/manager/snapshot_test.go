@@ -202,6 +202,9 @@ func TestARefusedPauseIsToldOnce(t *testing.T) {
 	r.control.send(pauseOrder(e, op)) // which was on its way
 	r.control.send(takeOrder(e, after))
 	r.control.hearsSnapshot(t, after, "ready")
+	if got := r.control.hears(t, e, space.ExecutionRunning); got.GetRefused() != op {
+		t.Errorf("what was refused is tried again: it's told as %v", got)
+	}
 	r.host.Lock()
 	if len(r.host.turns) > 0 {
 		t.Errorf("the host was told to %v", r.host.turns)
