@@ -104,6 +104,7 @@ func TestStdinGoesOnWithTheNextDaemon(t *testing.T) {
 	if !errors.Is(err, cut) {
 		t.Fatal(err)
 	}
+	p.await(t, "some of it", func() bool { return len(p.stdin) > 1000 }) // which is known, and brought once more
 	w.cancel()
 	<-w.done
 	set.Close()

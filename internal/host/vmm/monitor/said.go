@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -12,6 +13,9 @@ import (
 
 // maxSaid is how much is kept of what a VMM prints. A guest can make it print without end.
 const maxSaid = 4 << 10
+
+// pipeBytes is how much a pipe holds (pipe(7)).
+const pipeBytes = 64 << 10
 
 // drainLimit bounds how long a dead process's output is read.
 const drainLimit = 200 * time.Millisecond
@@ -65,10 +69,30 @@ func (s *Said) read() {
 	for {
 		n, err := s.r.Read(b)
 		s.keep(b[:n])
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			s.takeRest(b)
+		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// takeRest reads what is there without waiting: where the processor is busy, Drain's time may be over before the first look.
+func (s *Said) takeRest(b []byte) {
+	c, err := s.r.SyscallConn()
+	if err != nil {
+		return // it's closed
+	}
+	_ = c.Control(func(fd uintptr) {
+		for range pipeBytes / len(b) {
+			n, err := unix.Read(int(fd), b)
+			if err != nil || n == 0 {
+				return
+			}
+			s.keep(b[:n])
+		}
+	})
 }
 
 func (s *Said) keep(b []byte) {
