@@ -149,7 +149,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the driver believed about what a memory has of its own", kind: unit, file: "internal/host/snapshot/make.go",
-		old: "if b.Written != nil && covered(parts, b.Written) {", new: "if b.Written != nil && covered(parts, parts) {",
+		old: "len(b.Written) <= maxChanged && covered(parts, b.Written)", new: "len(b.Written) <= maxChanged && covered(parts, parts)",
 		pkg: "internal/host/snapshot", test: "TestWhatWasWrittenIsOnlyAHint",
 	},
 	{

@@ -242,8 +242,10 @@ func (b *Building) changed(ctx context.Context, path string) (info seal.Info, pa
 	if parts, err = b.store.cfg.Own(ctx, path); err != nil {
 		return seal.Info{}, nil, err
 	}
-	parts = union(parts, b.earlier)
-	if b.Written != nil && covered(parts, b.Written) {
+	if parts = union(parts, b.earlier); len(parts) > maxChanged {
+		return seal.Info{}, nil, disk.ErrFragmented
+	}
+	if b.Written != nil && len(b.Written) <= maxChanged && covered(parts, b.Written) {
 		return info, b.Written, nil
 	}
 	info, err = seal.Parts(ctx, path, parts)

@@ -23,9 +23,12 @@ const (
 	SessionsName = "sessions"
 )
 
-// maxManifest bounds a manifest, in bytes: one that can be written can be read, or a suspend would fail again and again. Of a memory it has as many parts as a file has
-// extents that are looked at, 1 << 18, with some 65 bytes each, and of a disk maxParts, with some 150.
-const maxManifest = 32 << 20
+// maxManifest bounds a manifest, in bytes: one that can be written can be read, or a suspend would fail again and again. Of a memory it has at most maxChanged parts,
+// with some 65 bytes each, and of a disk maxParts, with some 150.
+const (
+	maxManifest = 32 << 20
+	maxChanged  = 1 << 18
+)
 
 // format is the version of the directory's layout.
 const format = 1

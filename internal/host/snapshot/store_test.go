@@ -303,6 +303,7 @@ func TestAFailedOneSaysWhyUntilItsRemoved(t *testing.T) {
 func TestWhatWasWrittenIsOnlyAHint(t *testing.T) {
 	for name, hint := range map[string][]seal.Part{
 		"none": nil, "right": {{Offset: block, Bytes: block}}, "another": {{Offset: 2 * block, Bytes: block}}, "nothing": {},
+		"more than a manifest names": append([]seal.Part{{Offset: block, Bytes: block}}, make([]seal.Part, maxChanged)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -445,7 +446,7 @@ func TestWhatCouldntBeReadIsReadAgain(t *testing.T) {
 
 // TestTheLargestManifestCanBeRead writes some of the parts that a manifest may name, far into large files: as many as there may be fit.
 func TestTheLargestManifestCanBeRead(t *testing.T) {
-	const far, some, extents = 1 << 41, 1000, 1 << 18
+	const far, some = 1 << 41, 1000
 	bytes := func(memory, disk int64) int {
 		m := manifest{Format: format, Order: full(), Machine: machineOf(), Files: map[string]seal.Info{DiskName: {}, MemoryName: {}, StateName: {}}}
 		for i := range memory {
@@ -468,7 +469,7 @@ func TestTheLargestManifestCanBeRead(t *testing.T) {
 		return int(info.Size())
 	}
 	none, memory, disk := bytes(0, 0), bytes(some, 0), bytes(0, some)
-	if most := none + (memory-none)*(extents/some+1) + (disk-none)*(maxParts/some+1); most > maxManifest {
+	if most := none + (memory-none)*(maxChanged/some+1) + (disk-none)*(maxParts/some+1); most > maxManifest {
 		t.Errorf("it may have %d bytes, and is read up to %d", most, maxManifest)
 	}
 }
