@@ -129,15 +129,16 @@ func (e *execution) beginSessions(o origin) error {
 	return e.loadSessions()
 }
 
-// make makes a machine for this execution alone: another one if the guest of the first doesn't come up in half of the time.
+// make makes a machine for this execution alone: another one if the first ends at its start, or its guest doesn't come up in half of the time.
 func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
 	deadline, _ := ctx.Deadline()
 	err := e.makeOne(ctx, o, time.Now().Add(time.Until(deadline)/2), laps)
 	if !errors.Is(err, machine.ErrUnmet) || ctx.Err() != nil {
 		return err
 	}
+	e.log.WarnContext(ctx, "a machine didn't come up; another one is made", "err", err)
 	if err := e.free(ctx); err != nil {
-		return fmt.Errorf("undo a machine whose guest didn't come up: %w", err)
+		return fmt.Errorf("undo a machine that didn't come up: %w", err)
 	}
 	laps.lap("unmet")
 	return e.makeOne(ctx, o, deadline, laps)
@@ -198,7 +199,7 @@ func (e *execution) startDurable(ctx context.Context, home vmm.Enclosure, o orig
 		})
 	}
 	err := e.start(ctx, home, o) // a machine that has started is known, whatever comes of the rest
-	return errors.Join(err, g.Wait())
+	return errors.Join(machine.Started(err), g.Wait())
 }
 
 // reserve puts the record on file, with a uid.

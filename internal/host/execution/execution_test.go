@@ -196,31 +196,35 @@ func TestGuestThatNeverAnswersCostsADeadline(t *testing.T) {
 	})
 }
 
-// TestMachineThatDoesntComeUpIsTriedOnceMore has machines that end when they're greeted, and machines that say nothing.
+// TestMachineThatDoesntComeUpIsTriedOnceMore has machines that end while they start, or when they're greeted, and machines that say nothing.
 func TestMachineThatDoesntComeUpIsTriedOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {
-		dying, dumb int
-		booted      bool
-		want        space.ExecutionState
-		made        int
+		dead, dying, dumb int
+		booted            bool
+		want              space.ExecutionState
+		code              space.Code // of one that has failed
+		made              int
 	}{
-		"the first ends":         {dying: 1, want: space.ExecutionRunning, made: 2},
-		"the first ends, booted": {dying: 1, booted: true, want: space.ExecutionRunning, made: 2},
-		"the first says nothing": {dumb: 1, want: space.ExecutionRunning, made: 2},
-		"both end":               {dying: 2, want: space.ExecutionFailed, made: 2},
-		"both end, booted":       {dying: 2, booted: true, want: space.ExecutionFailed, made: 2},
+		"the first ends":                  {dying: 1, want: space.ExecutionRunning, made: 2},
+		"the first ends, booted":          {dying: 1, booted: true, want: space.ExecutionRunning, made: 2},
+		"the first says nothing":          {dumb: 1, want: space.ExecutionRunning, made: 2},
+		"both end":                        {dying: 2, want: space.ExecutionFailed, code: space.CodeGuest, made: 2},
+		"both end, booted":                {dying: 2, booted: true, want: space.ExecutionFailed, code: space.CodeGuest, made: 2},
+		"the first doesn't start":         {dead: 1, want: space.ExecutionRunning, made: 2},
+		"the first doesn't start, booted": {dead: 1, booted: true, want: space.ExecutionRunning, made: 2},
+		"none starts":                     {dead: 2, want: space.ExecutionFailed, code: space.CodeInternal, made: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			synctest.Test(t, func(t *testing.T) {
-				r.t, r.dying, r.dumb = t, c.dying, c.dumb
+				r.t, r.dead, r.dying, r.dumb = t, c.dead, c.dying, c.dumb
 				table, o := r.open(), order()
 				if c.booted {
 					o.Size = rootfs.Size{VCPUs: 2, MemoryBytes: 128 << 20, DiskBytes: 1 << 20}
 				}
 				began := time.Now()
 				got := ensure(t, table, o, c.want)
-				if c.want == space.ExecutionFailed && space.CodeOf(got.Err) != space.CodeGuest {
+				if c.want == space.ExecutionFailed && space.CodeOf(got.Err) != c.code {
 					t.Errorf("its error is %v", got.Err)
 				}
 				if took := time.Since(began); took > loadTimeout*3/4 {

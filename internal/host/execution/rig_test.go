@@ -51,6 +51,7 @@ type rig struct {
 	loadErr   error
 	keepsLink bool                        // whether a link outlives a pause
 	mute      bool                        // guests don't answer
+	dead      int                         // the first so many machines end while they start
 	dying     int                         // the first so many machines end when they're greeted
 	dumb      int                         // and the guests of the first so many don't answer
 	deaf      chan struct{}               // not nil: guests don't answer when they are to come to rest; one that hears it closes it
@@ -303,6 +304,9 @@ func (r *rig) start(ctx context.Context, e vmm.Enclosure) (vmm.Machine, error) {
 	m := &testMachine{rig: r, pid: len(r.machines) + 1, uid: e.UID, done: make(chan struct{}), ended: make(chan struct{})}
 	r.machines[m.pid] = m
 	err := r.loadErr
+	if m.pid <= r.dead {
+		err = vmm.ErrGone
+	}
 	r.mu.Unlock()
 	if err == nil {
 		err = r.step(ctx, "load")

@@ -26,6 +26,14 @@ const (
 // who started it tries once more.
 var ErrUnmet = errors.New("the guest didn't come up")
 
+// Started is the error of a driver's start. It wraps ErrUnmet if the VMM ended by itself: its guest won't answer either.
+func Started(err error) error {
+	if errors.Is(err, vmm.ErrGone) {
+		return fmt.Errorf("%w: %w", ErrUnmet, err)
+	}
+	return err
+}
+
 var unmet = telemetry.NewCounter("space_host_machines_unmet_total", "Machines that were started and whose guest never answered, by what they were for: load, boot, slot or build.", "for")
 
 // Meet is the first greeting of a machine that was just started. If its guest never answers, what its VMM and its kernel said last is logged, and the

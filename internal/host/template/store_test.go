@@ -52,6 +52,7 @@ type rig struct {
 	homes   map[string]bool
 	boots   int
 	unmet   int // the first so many machines boot, and end before their guests answer
+	dead    int // the first so many machines end while they start
 	changed chan struct{}
 }
 
@@ -130,6 +131,9 @@ func (r *rig) Boot(_ context.Context, _ vmm.Enclosure, b vmm.Boot) (vmm.Machine,
 	r.onBoot()
 	if _, err := os.Stat(b.Disk); err != nil {
 		return nil, err
+	}
+	if r.boots <= r.dead {
+		return nil, vmm.ErrGone
 	}
 	if r.boots <= r.unmet {
 		return stillborn{}, nil

@@ -24,14 +24,14 @@ func (stillborn) Done() <-chan struct{} {
 
 // TestMachineThatDoesntComeUpIsTriedOnceMore: a build is long, and shouldn't fail for what happens to one machine of many.
 func TestMachineThatDoesntComeUpIsTriedOnceMore(t *testing.T) {
-	for unmet := range 3 {
+	for _, c := range []struct{ dead, unmet int }{{0, 1}, {0, 2}, {0, 3}, {1, 0}, {2, 0}, {1, 2}} {
 		r, id := newRig(t), space.NewID(space.PrefixTemplate)
-		r.unmet = unmet + 1
+		r.dead, r.unmet = c.dead, c.unmet
 		r.put(mini(id), func(m *manifest) { m.Sources.Kernel = "old" }) // so it's made anew
 		s := r.open(rootfs.Self())
 		r.await(s, Ready) // it stays as it was
 		if r.boots != 2 {
-			t.Errorf("of %d that don't come up %d booted", r.unmet, r.boots)
+			t.Errorf("of %+v that don't come up %d booted", c, r.boots)
 		}
 		if err := s.Remove(id); err != nil {
 			t.Fatal(err)

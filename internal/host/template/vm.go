@@ -34,8 +34,8 @@ type guest struct {
 	sessions *session.Set // that end before it does
 }
 
-// inMachine boots an ordinary jailed machine from the disk, without a network, and calls f with it: another machine if the guest of the first doesn't
-// come up. The machine is gone when it returns. memory is the file that gets the machine's memory; "": none.
+// inMachine boots an ordinary jailed machine from the disk, without a network, and calls f with it: another machine if the first ends at its
+// start, or its guest doesn't come up. The machine is gone when it returns. memory is the file that gets the machine's memory; "": none.
 func (b *builder) inMachine(ctx context.Context, memory string, f func(context.Context, guest) error) error {
 	err := b.inOneMachine(ctx, memory, f)
 	if !errors.Is(err, machine.ErrUnmet) || ctx.Err() != nil {
@@ -78,7 +78,7 @@ func (b *builder) inOneMachine(ctx context.Context, memory string, f func(contex
 	}
 	m, err := b.boot(ctx, home, memory)
 	if err != nil {
-		return err
+		return machine.Started(err)
 	}
 	defer m.Close()
 	return b.visit(ctx, m, f)

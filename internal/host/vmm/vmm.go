@@ -20,8 +20,8 @@
 // # What repeated calls do
 //
 // Pause of a paused machine, Resume of a running one and Kill of a dead one succeed and change nothing. Save needs a paused machine
-// and leaves it paused; what it then leaves to its Finish needs the machine no more. Every call on a machine whose process is gone returns ErrGone. Boot and Load that fail leave no process behind;
-// what the caller put into the enclosure stays the caller's to remove.
+// and leaves it paused; what it then leaves to its Finish needs the machine no more. Every call on a machine whose process is gone returns ErrGone. Boot and Load that fail leave no process behind,
+// and wrap ErrGone if it ended by itself; what the caller put into the enclosure stays the caller's to remove.
 //
 // # What a caller may assume
 //

@@ -161,7 +161,7 @@ func (m *machine) abandon(ctx context.Context, cause error) error {
 	said := m.said.Drain()
 	m.Close()
 	if gone {
-		return errors.Join(fmt.Errorf("the agent ended: %s", said), kerr)
+		return errors.Join(fmt.Errorf("%w: the agent ended: %s", vmm.ErrGone, said), kerr)
 	}
 	return errors.Join(fmt.Errorf("wait for the agent: %w", cause), kerr)
 }

@@ -168,7 +168,7 @@ func (m *machine) abandon(ctx context.Context, cause error) error {
 		return errors.Join(fate, kerr)
 	}
 	if gone {
-		return errors.Join(fmt.Errorf("Firecracker ended: %s", said), kerr)
+		return errors.Join(fmt.Errorf("%w: Firecracker ended: %s", vmm.ErrGone, said), kerr)
 	}
 	return errors.Join(cause, kerr)
 }

@@ -106,7 +106,7 @@ func (m *machine) abandon(ctx context.Context, cause error) error {
 	said := m.said.Drain()
 	m.Close()
 	if gone {
-		return errors.Join(fmt.Errorf("QEMU ended: %s", said), kerr)
+		return errors.Join(fmt.Errorf("%w: QEMU ended: %s", vmm.ErrGone, said), kerr)
 	}
 	return errors.Join(fmt.Errorf("wait for QEMU: %w", cause), kerr)
 }
