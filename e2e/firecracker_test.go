@@ -4,13 +4,11 @@ package e2e
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
-	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 	"github.com/space-platform/space/internal/instance"
 )
@@ -29,8 +27,11 @@ func TestFirecracker(t *testing.T) {
 	t.Run("a killed spaced-host", testKilledHost)
 	t.Run("a killed machine", testKilledMachine)
 	t.Run("memory page by page", testPaged)
-	t.Run("a spaced-host killed while it creates", testHostKilledWhileCreating)
-	t.Run("a spaced-host killed while it makes a snapshot", testHostKilledWhileSaving)
+	t.Run("a full disk", testFullDisk)
+	t.Run("damaged snapshots", testDamagedSnapshots)
+	t.Run("killed in a create", testKilledInACreate)
+	t.Run("killed in a template's build", testKilledInABuild)
+	t.Run("killed in a verb", testKilledInAVerb)
 	t.Run("daemons killed in a suspend and a restore", TestKilledDaemonsInASuspend)
 	wantNoMachine(t)
 }
@@ -52,120 +53,6 @@ func wantNoMachine(t *testing.T) {
 		}
 	}()
 	eventually(t, callDeadline, "nothing of a machine is left", look)
-}
-
-// machinePart is something that the node makes for a machine.
-type machinePart struct {
-	name string
-	find func() []string
-}
-
-// machineParts are all that a machine has, in the order in which they are made.
-func machineParts() []machinePart {
-	i := platform.instance
-	paths := func(patterns ...string) func() []string { return func() []string { return existing(patterns...) } }
-	first, last := i.VMUIDs()
-	return []machinePart{
-		{"record", paths(filepath.Join(i.Volume(), "executions/*"))},
-		{"enclosure", paths(i.EnclosuresDir() + "/*")},
-		{"cgroup", paths("/sys/fs/cgroup/"+i.Cgroup()+"/*/", "/sys/fs/cgroup/*/"+i.Cgroup()+"/*/")},
-		{"namespace", paths(filepath.Join(instance.NetNSDir, i.Prefix()+"*"))},
-		{"process", func() (all []string) {
-			for _, p := range processes(func(uid int, _ string) bool { return uid >= first && uid <= last }) {
-				all = append(all, commandLine(p))
-			}
-			return all
-		}},
-	}
-}
-
-// await waits until a part of some machine is there, which a machine that is fast enough has for a moment only.
-func (p machinePart) await(t *testing.T) {
-	t.Helper()
-	eventually(t, callDeadline, "a machine has its "+p.name, func() bool { return len(p.find()) > 0 })
-}
-
-// testHostKilledWhileCreating kills spaced-host when a new machine has each of its parts. The sandbox runs all the same, or has failed and says why; it
-// can be deleted, and nothing is left of it.
-func testHostKilledWhileCreating(t *testing.T) {
-	for _, part := range machineParts() {
-		t.Run(part.name, func(t *testing.T) {
-			wantNoMachine(t)
-			op, err := platform.client.BeginCreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
-			if err != nil || op.Sandbox == nil {
-				t.Fatalf("%+v, %v", op, err)
-			}
-			part.await(t)
-			kill(t, instance.Host)
-			var s client.Sandbox
-			eventually(t, 2*callDeadline, "the sandbox runs, or has failed", func() bool {
-				s, err = platform.client.GetSandbox(t.Context(), op.Sandbox.Id)
-				return err == nil && (s.State == "running" || s.State == "failed" || s.State == "lost")
-			})
-			t.Logf("it's %s, %+v", s.State, s.Error)
-			if s.State == "running" {
-				runIn(t, s, client.SessionCreate{Argv: argv("echo", "well")}).want(t, 0, "well\n", "")
-			} else if s.Error == nil || s.Error.Code == "" {
-				t.Errorf("it doesn't say why: %+v", s)
-			}
-			if err := platform.client.DeleteSandbox(t.Context(), s.Id); err != nil {
-				t.Error(err)
-			}
-			wantNoMachine(t)
-		})
-	}
-}
-
-// testHostKilledWhileSaving kills spaced-host when the machine of a template that is built has its process, and when that is being saved. The build
-// succeeds all the same, or has failed and says why; the next one succeeds.
-func testHostKilledWhileSaving(t *testing.T) {
-	state := filepath.Join(platform.instance.Volume(), "templates", "*.new", "state.bin")
-	saved := machinePart{name: "device state in a file", find: func() []string { return existing(state) }}
-	parts := machineParts()
-	for _, part := range []machinePart{parts[len(parts)-1], saved} {
-		t.Run(part.name, func(t *testing.T) {
-			wantNoMachine(t)
-			op, err := platform.client.BeginCreateTemplate(t.Context(), onMini("interrupted", client.TemplateStep{Run: ptr("echo made >/etc/made")}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			part.await(t)
-			kill(t, instance.Host)
-			eventually(t, 2*callDeadline, "the build has ended", func() bool {
-				now, err := platform.client.GetOperation(t.Context(), op.Id, 0)
-				if err == nil {
-					op = now
-				}
-				return op.Status != gen.OperationStatusRunning
-			})
-			t.Logf("the build has %s, %+v", op.Status, op.Error)
-			if op.Status == gen.OperationStatusFailed && (op.Error == nil || op.Error.Code == "") {
-				t.Errorf("it doesn't say why: %+v", op)
-			}
-			if err := platform.client.DeleteTemplate(t.Context(), op.Template.Id); err != nil {
-				t.Error(err)
-			}
-			wantNoMachine(t)
-			if left := existing(filepath.Join(platform.instance.Volume(), "templates", "*.new")); len(left) > 0 {
-				t.Errorf("what was begun is left: %q", left)
-			}
-			wantReady(t, buildTemplate(t, onMini("again", client.TemplateStep{Run: ptr("echo made >/etc/made")})))
-		})
-	}
-}
-
-// existing are the paths that patterns match; one that ends with a slash matches directories only.
-func existing(patterns ...string) (all []string) {
-	for _, pattern := range patterns {
-		plain, directories := strings.CutSuffix(pattern, "/") // with it nothing matches
-		paths, _ := filepath.Glob(plain)                      // they have no mistake
-		for _, p := range paths {
-			if st, err := os.Stat(p); !directories || err == nil && st.IsDir() {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
 }
 
 // testFirecrackersJail looks at a machine's process from outside.

@@ -295,7 +295,7 @@ func (r *result) read(t *testing.T, events iter.Seq2[client.Event, error], look 
 	t.Helper()
 	for e, err := range events {
 		var refused *client.Error
-		if cpuFactor() > 1 && errors.As(err, &refused) && refused.Code == "unavailable" {
+		if cpuFactor() > 1 && errors.As(err, &refused) && (refused.Code == "unavailable" || refused.Code == "timeout") {
 			return false
 		}
 		if err != nil {

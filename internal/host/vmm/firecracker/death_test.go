@@ -5,6 +5,7 @@ package firecracker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,13 +24,26 @@ import (
 // stepLimit bounds one start, save or load where KVM itself runs in an emulated machine.
 const stepLimit = time.Minute
 
-// atStart is the moment at which the jailer has begun: it's what runs, and makes Firecracker's root directory.
-const atStart = "start"
+// The moments at which the jailer has begun: it's what runs, and makes Firecracker's root directory; at which it has copied the program into that; and at which
+// it has changed to it and made its devices.
+const (
+	atStart   = "start"
+	atProgram = "the program in the root directory"
+	atDevices = "devices in the root directory"
+)
 
-// killer kills what an enclosure's Starter started, at one moment: as soon as it has begun, or when Firecracker has answered a call.
+// jailersSteps are the paths by which some of these moments are known.
+var jailersSteps = map[string][]string{
+	atProgram: {"/jail/*/*/root/firecracker", "/firecracker"},
+	atDevices: {"/dev/net/tun"},
+}
+
+// killer kills what an enclosure's Starter started, at one moment: of the jailer's, or when Firecracker has answered a call.
 type killer struct {
 	vmm.Starter
 	at string
+
+	watch sync.WaitGroup
 
 	mu  sync.Mutex
 	pid int
@@ -45,10 +59,29 @@ func (k *killer) Start(ctx context.Context, c vmm.Command) (vmm.Process, error) 
 	k.mu.Lock()
 	k.pid, k.id = p.PID, proc.ID{PID: p.PID, StartTime: p.StartTime, BootID: boot}
 	k.mu.Unlock()
-	if k.at == atStart {
+	switch paths := jailersSteps[k.at]; {
+	case k.at == atStart:
 		k.kill()
+	case paths != nil:
+		k.watch.Go(func() { k.killWhen(ctx, paths) })
 	}
 	return p, err
+}
+
+// killWhen kills the process when one of some paths is there in its root directory.
+func (k *killer) killWhen(ctx context.Context, paths []string) {
+	for ctx.Err() == nil && k.id.Alive() {
+		for _, path := range paths {
+			if found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/root%s", k.id.PID, path)); len(found) > 0 { // it has no mistake
+				k.kill()
+				return
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 func (k *killer) note(x api.Exchange) {
@@ -68,6 +101,7 @@ func (k *killer) kill() {
 // mustBeOver fails the test if what was started runs still.
 func (k *killer) mustBeOver(t *testing.T) {
 	t.Helper()
+	k.watch.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.pid == 0 {
@@ -77,7 +111,7 @@ func (k *killer) mustBeOver(t *testing.T) {
 	}
 }
 
-// TestADeathAtEachStep kills the jailer, and then Firecracker at each call of a boot, of a load and of a save. The error says so, and nothing is left: the
+// TestADeathAtEachStep kills the jailer in three of its steps, and then Firecracker at each call of a boot, of a load and of a save. The error says so, and nothing is left: the
 // enclosure is removed after each, and the jail is swept after all.
 func TestADeathAtEachStep(t *testing.T) {
 	enclosure, boot := jailed(t), ratioBoot(t)
@@ -91,12 +125,12 @@ func TestADeathAtEachStep(t *testing.T) {
 		{"boot", func(ctx context.Context, d *firecracker.Driver, e vmm.Enclosure) (vmm.Machine, error) {
 			return d.Boot(ctx, e, boot)
 		}, []string{
-			atStart, "GET /", "PUT /machine-config", "PUT /boot-source", "PUT /vsock", "PUT /network-interfaces/net", "PUT /entropy", "PUT /actions",
+			atStart, atProgram, atDevices, "GET /", "PUT /machine-config", "PUT /boot-source", "PUT /vsock", "PUT /network-interfaces/net", "PUT /entropy", "PUT /actions",
 		}},
 		{"load", func(ctx context.Context, d *firecracker.Driver, e vmm.Enclosure) (vmm.Machine, error) {
 			return d.Load(ctx, e, load)
 		}, []string{
-			atStart, "GET /", "PUT /snapshot/load", "PATCH /network-interfaces/net", "PATCH /vm",
+			atStart, atProgram, atDevices, "GET /", "PUT /snapshot/load", "PATCH /network-interfaces/net", "PATCH /vm",
 		}},
 		{"save", func(ctx context.Context, d *firecracker.Driver, e vmm.Enclosure) (vmm.Machine, error) {
 			m, err := d.Load(ctx, e, load)

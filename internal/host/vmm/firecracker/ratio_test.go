@@ -22,8 +22,8 @@ import (
 	"github.com/space-platform/space/internal/host/vmm/vmmtest"
 )
 
-// ratioRounds is how often each way is gone; the median counts.
-const ratioRounds = 5
+// ratioRounds is how often each way is gone. The fastest counts: what else the machine does makes the others slower, and the median is told, too.
+const ratioRounds = 9
 
 // base is the snapshot that is loaded again and again, without a disk.
 type base struct {
@@ -48,8 +48,10 @@ func TestRatios(t *testing.T) {
 		handLoad, handSave = append(handLoad, l), append(handSave, s)
 	}
 	for name, times := range map[string][2][]time.Duration{"fc_load_ratio": {load, handLoad}, "fc_snapshot_ratio": {save, handSave}} {
-		ours, theirs := median(times[0]), median(times[1])
-		t.Logf("%s %.2f: %s by the driver, %s by hand", name, float64(ours)/float64(theirs), ours.Round(time.Millisecond), theirs.Round(time.Millisecond))
+		for how, of := range map[string]func([]time.Duration) time.Duration{"fastest": slices.Min[[]time.Duration], "median": median} {
+			ours, theirs := of(times[0]), of(times[1])
+			t.Logf("%s, %s of %d: %.2f; %s by the driver, %s by hand", name, how, ratioRounds, float64(ours)/float64(theirs), ours.Round(time.Millisecond), theirs.Round(time.Millisecond))
+		}
 	}
 	for _, what := range []string{lent, "PUT /snapshot/create", takenBack} {
 		t.Logf("of a save by the driver: %s after %s", what, median(w.took[what]).Round(time.Millisecond))

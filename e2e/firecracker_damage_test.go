@@ -1,0 +1,194 @@
+//go:build e2e && firecracker
+
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/space-platform/space/client"
+	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/disk/btrfs"
+	"github.com/space-platform/space/internal/instance"
+)
+
+// damage is what is done to the files of a suspended sandbox's snapshot, beside another's.
+var damages = []struct {
+	name  string
+	do    func(dir, other string) error
+	boots bool // what is left can be booted
+	lost  bool // the next life of spaced-host knows no such snapshot
+}{
+	{name: "a memory that is cut off", do: func(dir, _ string) error { return os.Truncate(filepath.Join(dir, "mem.img"), 1<<20) }, boots: true},
+	{name: "no device state", do: func(dir, _ string) error { return os.Remove(filepath.Join(dir, "state.bin")) }, boots: true},
+	{name: "another's device state", do: exchangeFile("state.bin"), boots: true},
+	{name: "another's memory", do: exchangeFile("mem.img"), boots: true},
+	{name: "another's disk", do: exchangeFile("disk.img")},
+	{name: "another's manifest", do: exchangeFile("manifest.json"), lost: true},
+}
+
+// exchangeFile has a file replaced by another snapshot's of the same name.
+func exchangeFile(name string) func(dir, other string) error {
+	return func(dir, other string) error {
+		path := filepath.Join(dir, name)
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		return disk.Clone(filepath.Join(other, name), path, 0)
+	}
+}
+
+// testDamagedSnapshots damages the snapshots of suspended sandboxes, and a template's: under spaced-host, and then once more while a killed one isn't back yet. A
+// restore says so, and starts nothing; what is left of a sandbox can be booted. A template is made anew.
+func testDamagedSnapshots(t *testing.T) {
+	volume := platform.instance.Volume()
+	other := suspended(t)
+	for _, life := range []string{"same life", "next life"} {
+		var boxes []sleeper
+		for _, d := range damages {
+			x := suspended(t)
+			if err := writable(x.dir, func() error { return d.do(x.dir, other.dir) }); err != nil {
+				t.Fatal(err)
+			}
+			boxes = append(boxes, x)
+		}
+		if life == "next life" {
+			kill(t, instance.Host)
+		}
+		for i, d := range damages {
+			t.Run(d.name+", "+life, func(t *testing.T) {
+				id := boxes[i].box.Id
+				if d.lost && life == "next life" {
+					awaitLost(t, boxes[i].box)
+					return
+				}
+				_, err := platform.client.RestoreSandbox(t.Context(), id, false)
+				wantCode(t, err, "snapshot_unusable")
+				now, err := platform.client.RestoreSandbox(t.Context(), id, true)
+				if !d.boots {
+					wantCode(t, err, "snapshot_unusable")
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				runIn(t, now, shell("cat /root/note; test -e /proc/"+boxes[i].pid+" || echo gone")).want(t, 0, "oldgone\n", "")
+			})
+		}
+		for _, x := range boxes {
+			if err := platform.client.DeleteSandbox(t.Context(), x.box.Id); err != nil {
+				t.Error(err)
+			}
+		}
+		t.Run("a template, "+life, func(t *testing.T) {
+			memories := existing(filepath.Join(volume, "templates", "*", "mem.img"))
+			if len(memories) == 0 {
+				t.Fatal("no template has a memory")
+			}
+			for _, path := range memories {
+				if err := writable(filepath.Dir(path), func() error { return os.Truncate(path, 1<<20) }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if life == "next life" {
+				kill(t, instance.Host)
+			}
+			_, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
+			wantCode(t, err, "template_not_ready")
+			eventually(t, bootDeadline, "a sandbox is made again", func() bool {
+				s, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
+				if err != nil {
+					wantCode(t, err, "template_not_ready")
+					return false
+				}
+				runIn(t, s, client.SessionCreate{Argv: argv("echo", "well")}).want(t, 0, "well\n", "")
+				return platform.client.DeleteSandbox(t.Context(), s.Id) == nil
+			})
+		})
+	}
+	recalls(t, verb(t, other.box.Id, "restore"), "old", other.pid)
+	aside := existing(filepath.Join(volume, "snapshots", "*.unreadable"))
+	if len(aside) != 1 {
+		t.Errorf("%q are kept for the operator, want one", aside)
+	}
+	for _, dir := range aside {
+		if err := btrfs.Delete(dir); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// sleeper is a suspended sandbox and its snapshot's directory.
+type sleeper struct {
+	box client.Sandbox
+	pid string
+	dir string
+}
+
+func suspended(t *testing.T) sleeper {
+	t.Helper()
+	x := sleeper{box: create(t, "mini")}
+	x.pid = remember(t, x.box, "old")
+	names := snapshotParts().only("name")[0]
+	were := map[string]bool{}
+	for _, dir := range names.find() {
+		were[dir] = true
+	}
+	verb(t, x.box.Id, "suspend")
+	for _, dir := range names.find() {
+		if !were[dir] {
+			x.dir = dir
+		}
+	}
+	if x.dir == "" {
+		t.Fatal("a suspended sandbox has no snapshot")
+	}
+	return x
+}
+
+// writable lets a snapshot's directory be changed.
+func writable(dir string, change func() error) error {
+	if err := btrfs.SetReadOnly(dir, false); err != nil {
+		return err
+	}
+	return errors.Join(change(), btrfs.SetReadOnly(dir, true))
+}
+
+// testFullDisk suspends a sandbox, takes a snapshot of it and restores it when the volume has no room: each succeeds, or is refused clearly and has changed nothing.
+// With room all goes on, and nothing is left of what failed.
+func testFullDisk(t *testing.T) {
+	s := create(t, "mini")
+	pid := remember(t, s, "old")
+	give := fill(t, platform.instance.Volume())
+	clear := func(what string, err error) {
+		t.Helper()
+		var e *client.Error
+		if err != nil && (!errors.As(err, &e) || !clearly[e.Code]) {
+			t.Errorf("%s on a full disk: %v", what, err)
+		}
+		t.Logf("%s on a full disk: %v", what, err)
+	}
+	_, err := platform.client.CreateSnapshot(t.Context(), s.Id, client.SnapshotCreate{})
+	clear("a snapshot", err)
+	_, err = platform.client.SuspendSandbox(t.Context(), s.Id)
+	clear("a suspend", err)
+	_, err = platform.client.WakeSandbox(t.Context(), s.Id)
+	clear("a wake", err)
+	give()
+	now, err := platform.client.WakeSandbox(t.Context(), s.Id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recalls(t, now, "old", pid)
+	verb(t, s.Id, "suspend")
+	recalls(t, verb(t, s.Id, "restore"), "old", pid)
+	if left := existing(filepath.Join(platform.instance.Volume(), "snapshots", "*.new")); len(left) > 0 {
+		t.Errorf("what was begun is left: %q", left)
+	}
+	eventually(t, bootDeadline, "a sandbox is made again", func() bool {
+		again, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
+		return err == nil && platform.client.DeleteSandbox(t.Context(), again.Id) == nil
+	})
+}
