@@ -32,7 +32,7 @@ func main() {
 	var r run
 	name := flag.String("instance", "bench", "instance to measure; it is started, and removed afterwards, as is NAMEload")
 	template := flag.String("template", "mini", "template to measure with")
-	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, state (that is state2, state30, state100, state200, fork50, rolling), warm, control, e2b, list; empty for all")
+	flag.StringVar(&r.only, "only", "", "phases to run, separated by commas: cold, transfers, launches, memory, state (that is state2, state30, state100, state200, gap, fork50, rolling), warm, control, e2b, list; empty for all")
 	flag.IntVar(&r.rounds, "rounds", 20, "sandboxes of each kind")
 	flag.IntVar(&r.execs, "execs", 5, "warm commands in each sandbox")
 	flag.BoolVar(&r.keep, "keep", false, "leave the instances running")
@@ -98,7 +98,7 @@ func (r *run) phases() []phase {
 		all = append(all, phase{name: fmt.Sprintf("state%d", mib), group: "state", measure: func(ctx context.Context) ([]result, error) { return r.states(ctx, mib) }})
 	}
 	all = append(all,
-		phase{name: "fork50", group: "state", measure: r.forkMany}, phase{name: "rolling", group: "state", measure: r.rolling},
+		phase{name: "gap", group: "state", measure: r.gap}, phase{name: "fork50", group: "state", measure: r.forkMany}, phase{name: "rolling", group: "state", measure: r.rolling},
 		phase{name: "warm", pool: warmPool, measure: r.warm},
 		phase{name: "control", pool: noMachines, measure: r.control}, phase{name: "e2b", pool: noMachines, measure: r.e2b}, phase{name: "list", pool: noMachines, measure: r.list},
 	)
