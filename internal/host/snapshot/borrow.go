@@ -214,6 +214,17 @@ func (p *proof) verify(bytes int64, read func(context.Context) error) error {
 	return err
 }
 
+// orElse returns what is known; if nothing is, what read says, which is about a part of the files.
+func (p *proof) orElse(read func() error) error {
+	p.mu.Lock()
+	done, err := p.done, p.err
+	p.mu.Unlock()
+	if done {
+		return err
+	}
+	return read()
+}
+
 // How long files may take to be read and made durable.
 const (
 	readLeast = 2 * time.Minute

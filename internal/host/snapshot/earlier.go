@@ -28,9 +28,13 @@ func (b *Building) Earlier(ctx context.Context, whole bool) (memory string, give
 	return last.file(MemoryName), give
 }
 
-// fitsEarlier says why another memory can't begin as a copy of a snapshot's.
+// fitsEarlier says why another memory can't begin as a copy of a snapshot's. Of the rest of it nothing is read: the disk may be large, and the sandbox's owner waits.
 func (s *Store) fitsEarlier(ctx context.Context, e *entry) error {
-	if err := s.check(e, false); err != nil {
+	err := e.checkFile(MemoryName)
+	if err == nil {
+		err = e.files.orElse(func() error { return e.verifyMemory(ctx, s) })
+	}
+	if err != nil {
 		return err
 	}
 	n := 0

@@ -247,3 +247,20 @@ func TestWhatIsDamagedIsNoBeginning(t *testing.T) {
 		t.Error("it begins as one that is gone")
 	}
 }
+
+// TestOnlyTheMemoryOfTheOneBeforeIsRead has the disk of the snapshot before damaged, in a new life: nobody reads it for another one's memory.
+func TestOnlyTheMemoryOfTheOneBeforeIsRead(t *testing.T) {
+	r, again := newRolled(t)
+	r.touch(0, "x")
+	first, _ := r.take(true)
+	tamper(t, r.store, first, DiskName, func(path string) { write(t, path, 5*block, "damage") })
+	again()
+	s, earlier := r.take(true)
+	if !earlier {
+		t.Error("its memory begins as another one, for the disk's sake")
+	}
+	r.check(s, map[int64][]byte{0: r.memory[0]})
+	if _, _, err := r.store.Borrow(first.Snapshot, first.Digest, true); space.CodeOf(err) != space.CodeSnapshotUnusable {
+		t.Errorf("the one before is loaded: %v", err)
+	}
+}
