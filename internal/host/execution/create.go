@@ -43,9 +43,11 @@ func (e *execution) begin(ctx context.Context) bool {
 	if errors.Is(err, vmm.ErrIncompatible) && e.rec.Snapshot == "" {
 		e.cfg.Templates.Reject(e.rec.Template)
 	}
-	if err := e.free(context.WithoutCancel(ctx)); err != nil {
+	freeing, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
+	if err := e.free(freeing); err != nil {
 		e.log.ErrorContext(ctx, "what a failed creation left is still there", "err", err)
 	}
+	cancel()
 	e.become(space.ExecutionFailed, problemOf(err))
 	e.finishEnding(ctx)
 	return false

@@ -12,6 +12,7 @@ import (
 const (
 	restTimeout = 5 * time.Second  // for a guest to come to rest before it's paused all the same
 	goOnTimeout = 20 * time.Second // for a machine to go on, when whoever wanted it to stand still is gone
+	callTimeout = 20 * time.Second // for a VMM to do what takes no time, unless it hangs: it may still be writing a snapshot
 )
 
 // Pause has an execution's machine stand still; its memory stays, and so do its clients. It returns when that's so, and on file. Pausing a paused one succeeds.
@@ -58,7 +59,7 @@ func (e *execution) pauseMachine(ctx context.Context) error {
 	quiet := e.comeToRest(ctx, restTimeout, machine.Freeze) == nil
 	e.sessions.Refuse(errPaused())
 	e.unlink()
-	err := e.machine.Pause(ctx)
+	err := e.pauseNow(ctx)
 	if err == nil {
 		err = e.change(func(r *record) { r.State, r.Since, r.Quiet = space.ExecutionPaused, time.Now(), quiet })
 	}
@@ -70,7 +71,10 @@ func (e *execution) pauseMachine(ctx context.Context) error {
 
 // resumeMachine lets the machine run on, whose guest gets the time before its processes do. Until the state is on file the machine is paused after a crash.
 func (e *execution) resumeMachine(ctx context.Context) error {
-	if err := e.machine.Resume(ctx); err != nil {
+	resuming, cancel := context.WithTimeout(ctx, callTimeout)
+	err := e.machine.Resume(resuming)
+	cancel()
+	if err != nil {
 		return err
 	}
 	if err := e.change(func(r *record) { r.State, r.Since, r.Quiet = space.ExecutionRunning, time.Now(), false }); err != nil {
@@ -79,6 +83,13 @@ func (e *execution) resumeMachine(ctx context.Context) error {
 	}
 	e.goOn(ctx)
 	return nil
+}
+
+// pauseNow stops the machine. One that hangs holds its owner up for a time only: it's to be removed by him.
+func (e *execution) pauseNow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return e.machine.Pause(ctx)
 }
 
 // goOn lets the machine run on and greets its guest, whose processes stand still until then. It does so though ctx has ended. What can't be done now is tried

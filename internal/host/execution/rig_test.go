@@ -299,7 +299,15 @@ func (r *rig) Load(ctx context.Context, e vmm.Enclosure, l vmm.Load) (vmm.Machin
 	return r.start(ctx, e)
 }
 
+// wantDeadline fails the test if a VMM that hangs in a call would hold the execution's owner up for ever, who alone can remove it.
+func (r *rig) wantDeadline(ctx context.Context, call string) {
+	if _, ok := ctx.Deadline(); !ok {
+		r.t.Errorf("%s has no deadline", call)
+	}
+}
+
 func (r *rig) start(ctx context.Context, e vmm.Enclosure) (vmm.Machine, error) {
+	r.wantDeadline(ctx, "start")
 	r.mu.Lock()
 	m := &testMachine{rig: r, pid: len(r.machines) + 1, uid: e.UID, done: make(chan struct{}), ended: make(chan struct{})}
 	r.machines[m.pid] = m
@@ -318,7 +326,8 @@ func (r *rig) start(ctx context.Context, e vmm.Enclosure) (vmm.Machine, error) {
 	return m, nil
 }
 
-func (r *rig) Recover(_ context.Context, _ vmm.Enclosure, h vmm.Handle) (vmm.Machine, error) {
+func (r *rig) Recover(ctx context.Context, _ vmm.Enclosure, h vmm.Handle) (vmm.Machine, error) {
+	r.wantDeadline(ctx, "recover")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := r.machines[h.PID]
@@ -382,10 +391,16 @@ func (m *testMachine) dead() bool {
 	}
 }
 
-func (m *testMachine) Handle() vmm.Handle           { return vmm.Handle{Driver: "test", PID: m.pid, UID: m.uid} }
-func (m *testMachine) Resume(context.Context) error { m.paused.Store(false); return nil }
+func (m *testMachine) Handle() vmm.Handle { return vmm.Handle{Driver: "test", PID: m.pid, UID: m.uid} }
+
+func (m *testMachine) Resume(ctx context.Context) error {
+	m.rig.wantDeadline(ctx, "resume")
+	m.paused.Store(false)
+	return nil
+}
 
 func (m *testMachine) Pause(ctx context.Context) error {
+	m.rig.wantDeadline(ctx, "pause")
 	if err := m.rig.step(ctx, "pause"); err != nil {
 		return err
 	}
@@ -398,6 +413,7 @@ func (m *testMachine) Err() error            { return m.rig.fate }
 func (m *testMachine) LastWords() string     { return "what it said" }
 
 func (m *testMachine) Kill(ctx context.Context) error {
+	m.rig.wantDeadline(ctx, "kill")
 	if err := m.rig.step(ctx, "kill"); err != nil {
 		return err
 	}
@@ -407,6 +423,7 @@ func (m *testMachine) Kill(ctx context.Context) error {
 
 // Save writes whose state it is.
 func (m *testMachine) Save(ctx context.Context, to vmm.Save) (vmm.Manifest, vmm.Finish, error) {
+	m.rig.wantDeadline(ctx, "save")
 	if !m.paused.Load() {
 		return vmm.Manifest{}, nil, errors.New("it isn't paused")
 	}
@@ -432,6 +449,7 @@ func (m *testMachine) Save(ctx context.Context, to vmm.Save) (vmm.Manifest, vmm.
 }
 
 func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
+	m.rig.wantDeadline(ctx, "dial")
 	if err := m.rig.step(ctx, "greet"); err != nil {
 		return nil, err
 	}

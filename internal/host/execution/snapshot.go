@@ -311,7 +311,7 @@ func (e *execution) backTo(ctx context.Context, s space.ExecutionState) {
 		return
 	}
 	e.unlink()
-	if err := e.machine.Pause(context.WithoutCancel(ctx)); err != nil {
+	if err := e.pauseNow(context.WithoutCancel(ctx)); err != nil {
 		e.log.Error("a machine that is to be paused runs", "err", err)
 	}
 }

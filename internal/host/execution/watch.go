@@ -119,7 +119,7 @@ func (e *execution) asBefore(ctx context.Context) error {
 	if e.report().State != space.ExecutionPaused {
 		return nil
 	}
-	return e.machine.Pause(ctx)
+	return e.pauseNow(ctx)
 }
 
 // recoverMachine looks for the machine once.
@@ -128,6 +128,8 @@ func (e *execution) recoverMachine(ctx context.Context) error {
 	if h == nil || h.Driver != e.cfg.Driver.Name() {
 		return vmm.ErrGone
 	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	m, err := e.cfg.Driver.Recover(ctx, e.cfg.Enclosures.Find(e.place()), *h)
 	if err != nil {
 		return err
