@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/space-platform/space/internal/durable"
 	"github.com/space-platform/space/internal/proc"
@@ -13,13 +14,17 @@ import (
 // maxAnswer bounds a cached answer.
 const maxAnswer = 4 << 10
 
-// answer says whether a guest ran. It's good for as long as neither the boot, nor the VMM, nor the guest changes. A cache that can't be read or
-// written is done without.
+// brokenTime is for how long an answer is good that says no: the guest may have been too slow only because much else began on the host with it.
+const brokenTime = 10 * time.Minute
+
+// answer says whether a guest ran. It's good for as long as neither the boot, nor the VMM, nor the guest changes; see brokenTime. A cache that can't be read
+// or written is done without.
 type answer struct {
-	Boot   string `json:"boot"`  // of the host
-	VMM    string `json:"vmm"`   // with its version
-	Guest  string `json:"guest"` // digest
-	Broken string `json:"broken,omitempty"`
+	Boot   string    `json:"boot"`  // of the host
+	VMM    string    `json:"vmm"`   // with its version
+	Guest  string    `json:"guest"` // digest
+	Broken string    `json:"broken,omitempty"`
+	At     time.Time `json:"at,omitzero"` // with Broken
 }
 
 // answerTo is the answer to whether this guest runs with this VMM, before it's known.
@@ -45,8 +50,11 @@ func (a answer) cached(dir, name string) (answer, bool) {
 	if dir == "" || a.Boot == "" || durable.ReadJSON(filepath.Join(dir, name), maxAnswer, &known) != nil {
 		return known, false
 	}
+	if known.Broken != "" && time.Since(known.At) > brokenTime {
+		return known, false
+	}
 	same := known
-	same.Broken = ""
+	same.Broken, same.At = "", time.Time{}
 	return known, same == a
 }
 
@@ -56,7 +64,7 @@ func (a answer) keep(dir, name string, err error) {
 		return
 	}
 	if err != nil {
-		a.Broken = err.Error()
+		a.Broken, a.At = err.Error(), time.Now()
 	}
 	durable.WriteJSON(filepath.Join(dir, name), a, 0o644)
 }

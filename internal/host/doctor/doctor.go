@@ -43,7 +43,7 @@ type Report struct {
 type Options struct {
 	Instance instance.Instance // need not be set up
 	Config   instance.Config
-	CacheDir string // keeps the answer about KVM until the next boot; "" asks anew each time
+	CacheDir string // keeps the answers about KVM and Firecracker until the next boot, a no for a while; "" asks anew each time
 	// BootKVM boots a tiny guest with KVM and returns nil if it ran as fast as hardware makes it. nil: this package's BootGuest.
 	BootKVM func(ctx context.Context) error
 }

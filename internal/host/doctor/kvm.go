@@ -69,7 +69,7 @@ func kvmFix(f kvmFacts) string {
 }
 
 // KVM returns nil if guests run with hardware virtualisation, else why not; fs.ErrNotExist is wrapped if there isn't even a device. The
-// device alone proves nothing, so a tiny guest is booted. The answer is cached for as long as neither the boot, nor QEMU, nor the guest
+// device alone proves nothing, so a tiny guest is booted. The answer is cached, a no for ten minutes, for as long as neither the boot, nor QEMU, nor the guest
 // changes; a cache that can't be read or written is done without.
 func KVM(ctx context.Context, o Options) error {
 	if _, err := os.Stat(kvmDevice); err != nil {
