@@ -29,7 +29,7 @@ func (s *Store) Expiring(ctx context.Context, after record.Expiring, limit int) 
 func (s *Store) Idling(ctx context.Context, now time.Time, after record.Idling, limit int) ([]record.Idling, error) {
 	var out []record.Idling
 	err := s.read(ctx, "list what is idle", func(ctx context.Context, q *db.Queries) error {
-		rows, err := q.IdleSandboxes(ctx, db.IdleSandboxesParams{Now: now, AfterAt: after.ActiveAt, AfterID: after.ID, MaxRows: int32(limit)})
+		rows, err := q.IdleSandboxes(ctx, db.IdleSandboxesParams{Now: now.Add(-record.ActiveWithin), AfterAt: after.ActiveAt, AfterID: after.ID, MaxRows: int32(limit)})
 		for _, r := range rows {
 			out = append(out, record.Idling{ID: r.ID, Project: r.Project, ActiveAt: r.ActiveAt, Idle: record.Idle{
 				After: time.Duration(r.IdleAfterSeconds) * time.Second, Action: record.IdleAction(r.IdleAction), Egress: r.IdleEgress,

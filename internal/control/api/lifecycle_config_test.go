@@ -113,7 +113,7 @@ func TestIdleness(t *testing.T) {
 	if rows := find(6*time.Hour - time.Minute); len(rows) != 0 {
 		t.Errorf("idle too early: %+v", rows)
 	}
-	rows := find(6 * time.Hour)
+	rows := find(6*time.Hour + record.ActiveWithin)
 	if len(rows) != 1 || rows[0].ID != box.Id || rows[0].Idle != (record.Idle{After: 6 * time.Hour, Action: record.IdleSuspend}) {
 		t.Fatalf("%+v", rows)
 	}
@@ -148,6 +148,48 @@ func TestIdleness(t *testing.T) {
 		t.Errorf("not deleted: %v", err)
 	}
 	r.state(t, box.Id, gen.SandboxStateDeleted)
+}
+
+// TestNobodyIsIdleTooEarly has a sandbox used again and again so soon that it isn't written each time: the time that it says is counted from the last.
+func TestNobodyIsIdleTooEarly(t *testing.T) {
+	r := newRig(t)
+	box := r.sandbox(t)
+	r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":{"idle":{"action":"suspend","after_seconds":60}}}`).want(t, 200)
+	start := time.Unix(r.active(t, box.Id), 0)
+	r.sql(t, "UPDATE sandboxes SET active_at = $2 WHERE id = $1", box.Id, start)
+	last := start.Add(record.ActiveWithin)
+	if err := r.store.Touch(t.Context(), map[string]time.Time{box.Id: last}); err != nil {
+		t.Fatal(err)
+	}
+	if at := r.active(t, box.Id); at != start.Unix() {
+		t.Fatalf("it's written %d s after what is", at-start.Unix())
+	}
+	idle := func(at time.Time) bool {
+		t.Helper()
+		rows, err := r.store.Idling(t.Context(), at, record.Idling{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(rows) == 1
+	}
+	if idle(last.Add(time.Minute - time.Second)) {
+		t.Error("it's idle less than a minute after it was used")
+	}
+	if !idle(last.Add(time.Minute)) {
+		t.Error("it isn't idle a minute after it was used")
+	}
+	rows, err := r.store.Idling(t.Context(), last.Add(time.Hour), record.Idling{}, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	r.sql(t, "UPDATE sandboxes SET active_at = now() - interval '80 seconds' WHERE id = $1", box.Id)
+	if done, err := r.boxes.EndIdle(t.Context(), rows[0]); done || err != nil {
+		t.Errorf("it's suspended too early: %v", err)
+	}
+	r.sql(t, "UPDATE sandboxes SET active_at = now() - interval '91 seconds' WHERE id = $1", box.Id)
+	if done, err := r.boxes.EndIdle(t.Context(), rows[0]); !done || err != nil {
+		t.Errorf("it isn't suspended: %v", err)
+	}
 }
 
 // TestALifetimeThatEndsInASnapshot suspends at the deadline.

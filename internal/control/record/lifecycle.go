@@ -25,6 +25,15 @@ type Idle struct {
 	Egress bool          `json:"egress,omitempty"` // bytes that it sends are activity
 }
 
+// ActiveWithin is by how much a sandbox may have been active later than is recorded: what comes as soon after what is recorded isn't. So idleness ends as much later,
+// and never while something was done with the sandbox for less time than it says.
+const ActiveWithin = 30 * time.Second
+
+// IsOver reports whether a sandbox that was last recorded to be active at one time has been idle for long enough at another.
+func (i Idle) IsOver(activeAt, now time.Time) bool {
+	return !activeAt.Add(i.After + ActiveWithin).After(now)
+}
+
 // Rolling is how a sandbox takes snapshots of itself while it runs. It's kept as JSON.
 type Rolling struct {
 	DiskEvery   time.Duration `json:"disk_every,omitempty"` // 0: none

@@ -135,7 +135,7 @@ func idle(now record.Situation, operation string, found record.Idling, at time.T
 	box := now.Sandbox
 	i := box.Lifecycle.Idle
 	switch {
-	case i == nil || *i != found.Idle || box.ActiveAt.Add(i.After).After(at):
+	case i == nil || *i != found.Idle || !i.IsOver(box.ActiveAt, at):
 		return record.Change{}, errNotDue
 	case i.Action == record.IdleDelete:
 		return remove(now, operation)
