@@ -138,7 +138,6 @@ func (e *execution) make(ctx context.Context, o origin, laps *laps) error {
 	if !errors.Is(err, machine.ErrUnmet) || ctx.Err() != nil {
 		return err
 	}
-	e.log.WarnContext(ctx, "a machine didn't come up; another one is made", "err", err)
 	if err := e.free(ctx); err != nil {
 		return fmt.Errorf("undo a machine that didn't come up: %w", err)
 	}
@@ -201,7 +200,7 @@ func (e *execution) startDurable(ctx context.Context, home vmm.Enclosure, o orig
 		})
 	}
 	err := e.start(ctx, home, o) // a machine that has started is known, whatever comes of the rest
-	return errors.Join(machine.Started(err), g.Wait())
+	return errors.Join(machine.Started(ctx, o.why(), err), g.Wait())
 }
 
 // reserve puts the record on file, with a uid.

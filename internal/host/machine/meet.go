@@ -26,15 +26,17 @@ const (
 // who started it tries once more.
 var ErrUnmet = errors.New("the guest didn't come up")
 
-// Started is the error of a driver's start. It wraps ErrUnmet if the VMM ended by itself: its guest won't answer either.
-func Started(err error) error {
-	if errors.Is(err, vmm.ErrGone) {
-		return fmt.Errorf("%w: %w", ErrUnmet, err)
-	}
-	return err
-}
-
 var unmet = telemetry.NewCounter("space_host_machines_unmet_total", "Machines that were started and whose guest never answered, by what they were for: load, boot, slot or build.", "for")
+
+// Started is the error of a driver's start. If the VMM ended by itself, its guest won't answer either: that's logged, and the error wraps ErrUnmet.
+func Started(ctx context.Context, o Origin, err error) error {
+	if !errors.Is(err, vmm.ErrGone) || errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	unmet.WithLabelValues(string(o)).Inc()
+	slog.WarnContext(ctx, "a machine ended while it started", "for", string(o), "err", err)
+	return fmt.Errorf("%w: %w", ErrUnmet, err)
+}
 
 // Meet is the first greeting of a machine that was just started. If its guest never answers, what its VMM and its kernel said last is logged, and the
 // error wraps ErrUnmet; unless that's since ctx was cancelled.

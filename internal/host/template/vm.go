@@ -78,7 +78,7 @@ func (b *builder) inOneMachine(ctx context.Context, memory string, f func(contex
 	}
 	m, err := b.boot(ctx, home, memory)
 	if err != nil {
-		return machine.Started(err)
+		return machine.Started(ctx, machine.Build, err)
 	}
 	defer m.Close()
 	return b.visit(ctx, m, f)
