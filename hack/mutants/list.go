@@ -316,7 +316,7 @@ var mutants = []mutant{
 
 	// What ends leaves nothing, and gives back what it had.
 	{
-		name: "quota not given back", kind: unit, file: "internal/postgres/migrations/00012_template_disk.sql",
+		name: "quota not given back", kind: unit, file: "internal/postgres/migrations/00019_snapshots.sql",
 		old: "s.project = p.id AND s.desired <> 'deleted' AND s.deleted_at IS NULL", new: "s.project = p.id AND s.deleted_at IS NULL",
 		pkg: "internal/postgres", test: "TestQuotaFollowsTheModel",
 	},
