@@ -77,10 +77,9 @@ type rig struct {
 	die       func()          // ends what this life does where nothing else would
 }
 
-// saveOf is what a memory was before a machine was saved, and whether that's an earlier save's.
+// saveOf is what a memory was before a machine was saved, and whose save that is.
 type saveOf struct {
-	memory  string
-	earlier bool
+	memory, earlier string
 }
 
 func newRig(t *testing.T) *rig {

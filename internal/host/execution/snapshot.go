@@ -225,8 +225,9 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 // loaded from, if it was.
 func (e *execution) openFiles(ctx context.Context, b *snapshot.Building) (to vmm.Save, err error) {
 	loaded := e.rec.Lineage.Loaded
-	from, give := b.Earlier(ctx, !loaded)
-	if to.Earlier = give != nil; to.Earlier {
+	earlier, from, give := b.Earlier(ctx, !loaded)
+	to.Name, to.Earlier = b.Snapshot(), earlier
+	if give != nil {
 		defer give()
 	} else if loaded {
 		from = e.file(memoryName)

@@ -409,7 +409,7 @@ func TestAMemoryBeginsAsTheOneSavedBefore(t *testing.T) {
 				}
 			}
 			last := suspend(t, r, table, o, snapshotID())
-			want := []saveOf{{c.memory, false}, {"changed", true}, {"changed", true}, {c.memory, false}}
+			want := []saveOf{{c.memory, ""}, {"changed", taken[0].Snapshot}, {"changed", taken[1].Snapshot}, {c.memory, ""}}
 			if !slices.Equal(r.saves, want) {
 				t.Errorf("the memories began as %v, want %v", r.saves, want)
 			}

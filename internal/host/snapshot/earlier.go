@@ -11,21 +11,21 @@ import (
 // milliseconds for each thousand.
 const maxPieces = 1 << 15
 
-// Earlier returns the memory of the newest snapshot of the same execution, for this one's to begin as a copy of it: then it takes only what was written since. It stays until
+// Earlier returns the newest full snapshot of the same execution, and its memory, for this one's to begin as a copy of it: then it takes only what was written since. It stays until
 // give is called. A nil give: there's none, or it's damaged, or in too many pieces; then the memory begins as a copy of what the machine was loaded from. Of one that
 // was booted, whole, it begins as nothing.
-func (b *Building) Earlier(ctx context.Context, whole bool) (memory string, give func()) {
+func (b *Building) Earlier(ctx context.Context, whole bool) (id, memory string, give func()) {
 	last, give := b.store.newestOf(b.entry, func(e *entry) bool { return e.Kind == Full && e.Whole == whole })
 	if last == nil {
-		return "", nil
+		return "", "", nil
 	}
 	if err := b.store.fitsEarlier(ctx, last); err != nil {
 		slog.Warn("a memory is saved without its earlier one", "snapshot", b.entry.Snapshot, "earlier", last.Snapshot, "err", err)
 		give()
-		return "", nil
+		return "", "", nil
 	}
 	b.earlier = last.manifest.Changed
-	return last.file(MemoryName), give
+	return last.Snapshot, last.file(MemoryName), give
 }
 
 // fitsEarlier says why another memory can't begin as a copy of a snapshot's. Of the rest of it nothing is read: the disk may be large, and the sandbox's owner waits.

@@ -68,7 +68,7 @@ func (r *rolled) take(knows bool) (_ Report, earlier bool) {
 	if err = errors.Join(err, b.Make()); err != nil {
 		r.t.Fatal(err)
 	}
-	from, give := b.Earlier(r.t.Context(), false)
+	_, from, give := b.Earlier(r.t.Context(), false)
 	if give == nil {
 		from = r.live
 	}

@@ -159,10 +159,12 @@ type Save struct {
 	// Memory may be nil if the machine was booted with a file for its memory, which has it already. A loaded machine's must come as a copy of what it was loaded
 	// from, or of an earlier save of it: a reflink costs nothing. A booted one's may come empty, or as a copy of an earlier save of it.
 	Memory *os.File
-	// Earlier says that Memory is a copy of what an earlier Save of this machine, with its Finish, has written: whichever, in whatever life of the daemon. Then only
+	// Name is this save's, for later ones; an earlier one of the same name, of which nothing came, is forgotten.
+	Name string
+	// Earlier names the earlier Save of this machine, with its Finish, of which Memory is a copy: whichever, in whatever life of the daemon; "" for none. Then only
 	// pages that differ from what is in it are written, as far as the driver can tell, so that those that don't go on sharing their blocks. To tell costs
-	// reading them, in Finish if possible.
-	Earlier bool
+	// reading them, in Finish if possible, unless the driver has kept account of what has changed since that save.
+	Earlier string
 }
 
 // Finish writes into a Save's memory file what was only read while the machine stood still: a file system takes ten times as long to take pages as

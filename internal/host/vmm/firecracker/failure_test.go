@@ -2,9 +2,11 @@ package firecracker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -170,6 +172,72 @@ func TestASaveMayFail(t *testing.T) {
 				t.Errorf("afterwards: %v", err)
 			}
 		})
+	}
+}
+
+// TestASaveOverTheLastOneIsADiff of a machine that was booted: over anything else all of its memory is written.
+func TestASaveOverTheLastOneIsADiff(t *testing.T) {
+	s := &twins{t: t}
+	b := bootOf(t)
+	b.Memory = ""
+	d := twinDriver(t)
+	m, err := d.Boot(t.Context(), s.enclosure(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { m.Kill(context.Background()); m.Close() }()
+	if err := m.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const mark = "what was there"
+	save := func(name, earlier string) (kept bool) {
+		t.Helper()
+		memory := open(t, file(t, "memory", shape.MemoryBytes))
+		if _, err := memory.WriteAt([]byte(mark), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := m.Save(t.Context(), vmm.Save{State: open(t, file(t, "state", 0)), Memory: memory, Name: name, Earlier: earlier}); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(mark))
+		if _, err := memory.ReadAt(got, 0); err != nil {
+			t.Fatal(err)
+		}
+		return string(got) == mark
+	}
+	saves := []struct {
+		name, earlier, want string
+		kept                bool
+	}{
+		{"a", "", api.Diff, false}, // since it was booted
+		{"b", "a", api.Diff, true},
+		{"c", "b", api.Diff, true},
+		{"d", "b", api.Full, false}, // which isn't the last
+		{"", "d", api.Diff, true},
+		{"e", "", api.Full, false}, // the last one had no name
+	}
+	for _, c := range saves {
+		if kept := save(c.name, c.earlier); kept != c.kept {
+			t.Errorf("save %q over %q: what was in the file is still there: %v", c.name, c.earlier, kept)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(s.root, "saves"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for line := range strings.Lines(string(text)) {
+		var o api.Save
+		if err := json.Unmarshal([]byte(line), &o); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, o.Type)
+	}
+	for _, c := range saves {
+		want = append(want, c.want)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("it was to save %v, want %v", got, want)
 	}
 }
 

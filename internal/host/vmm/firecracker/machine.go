@@ -28,6 +28,7 @@ type machine struct {
 	held    *pages.Buffer // for what is saved
 	paused  bool          // whether it's known to be paused; guarded by turn
 	saved   bool          // whether it may have been saved before; guarded by turn
+	last    string        // the save since which Firecracker keeps account of what changes; "": none that has a name; guarded by turn
 	reset   bool          // whether a reset of the vsock device is announced; guarded by turn
 
 	forgetful bool // see forgetsVsock

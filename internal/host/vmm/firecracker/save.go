@@ -17,8 +17,9 @@ import (
 // Save writes device state and memory.
 //
 // Of a loaded machine the memory file must come as a copy of what the machine was loaded from (a reflink costs nothing). Firecracker writes over it
-// what the guest has changed since it was loaded, or saved last; at a later save what had changed before is read from outside. Of a booted machine
-// the file may be nil if it was booted with one; what it hasn't touched stays a hole, and a later save writes all of its memory.
+// what the guest has changed since it was loaded, or saved last; at a later save what had changed before is read from outside, unless
+// the file is a copy of what was saved last. Of a booted machine the file may be nil if it was booted with one; what it hasn't touched stays a hole, and a later save writes all
+// of its memory, with the same exception.
 func (m *machine) Save(ctx context.Context, to vmm.Save) (_ vmm.Manifest, finish vmm.Finish, err error) {
 	err = m.operate(ctx, "save", func(ctx context.Context) error {
 		finish, err = m.save(ctx, to)
@@ -34,21 +35,24 @@ func (m *machine) save(ctx context.Context, to vmm.Save) (vmm.Finish, error) {
 	if err := m.mustBePaused(ctx); err != nil {
 		return nil, err
 	}
-	order, lent, err := m.plan(to.State, to.Memory)
+	onLast := to.Earlier != "" && to.Earlier == m.last
+	order, lent, err := m.plan(to.State, to.Memory, onLast)
 	if err != nil {
 		return nil, err
 	}
 	before := m.saved
+	m.last = ""
 	if err := m.write(ctx, order, lent); err != nil {
 		return nil, err
 	}
-	if !before || !m.spec.Loaded {
+	m.last = to.Name
+	if !before || !m.spec.Loaded || onLast {
 		return vmm.Finished, nil
 	}
 	if m.pager != nil {
 		return vmm.Finished, m.copyPresent(ctx, to.Memory)
 	}
-	t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, pages.To(to.Memory, to.Earlier), m.held)
+	t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Inode, Bytes: m.spec.Manifest.MemoryBytes}, pages.To(to.Memory, to.Earlier != ""), m.held)
 	if err != nil {
 		return nil, err
 	}
@@ -96,16 +100,16 @@ func (m *machine) write(ctx context.Context, order api.Save, lent map[string]*os
 	return errors.Join(err, back())
 }
 
-// plan says what Firecracker is to write, and which files it needs for that.
-func (m *machine) plan(state, memory *os.File) (api.Save, map[string]*os.File, error) {
+// plan says what Firecracker is to write, and which files it needs for that. The memory is a copy of what it wrote last, or it isn't.
+func (m *machine) plan(state, memory *os.File, onLast bool) (api.Save, map[string]*os.File, error) {
 	order := api.Save{Type: api.Diff, State: savedStatePath, Memory: memoryPath}
 	lent := map[string]*os.File{savedStatePath: state}
-	if m.saved && !m.spec.Loaded {
+	if m.saved && !m.spec.Loaded && !onLast {
 		order.Type = api.Full
 	}
 	if memory != nil {
 		order.Memory, lent[savedMemoryPath] = savedMemoryPath, memory
-		return order, lent, m.prepare(memory)
+		return order, lent, m.prepare(memory, m.spec.Loaded || onLast)
 	}
 	if m.spec.Loaded {
 		return order, nil, errors.New("the machine was loaded: what it changed needs a file")
@@ -116,9 +120,9 @@ func (m *machine) plan(state, memory *os.File) (api.Save, map[string]*os.File, e
 	return order, lent, nil
 }
 
-// prepare sees to it that pages which aren't written are in the file already: the snapshot's, or none.
-func (m *machine) prepare(memory *os.File) error {
-	if !m.spec.Loaded {
+// prepare sees to it that pages which aren't written are in the file already: those that it's a copy of, or none.
+func (m *machine) prepare(memory *os.File, aCopy bool) error {
+	if !aCopy {
 		return errors.Join(memory.Truncate(0), memory.Truncate(m.spec.Manifest.MemoryBytes))
 	}
 	info, err := memory.Stat()

@@ -112,8 +112,22 @@ func (t *twin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.Contains(string(body), "nowhere"):
 		refuse(w)
 		return
+	case r.URL.Path == "/snapshot/create":
+		t.note(body)
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// note writes down what it was to save.
+func (t *twin) note(body []byte) {
+	f, err := os.OpenFile("/saves", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = f.Write(append(body, '\n'))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 func refuse(w http.ResponseWriter) {
@@ -184,6 +198,7 @@ type twins struct {
 	mu      sync.Mutex
 	started []proc.ID
 	args    []string
+	root    string   // of the last one
 	back    []string // places of which something was taken back
 }
 
@@ -225,7 +240,7 @@ func (s *twins) Start(ctx context.Context, c vmm.Command) (vmm.Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.started = append(s.started, proc.ID{PID: p.PID, StartTime: p.StartTime, BootID: boot})
-	s.args = slices.Clone(c.Args)
+	s.args, s.root = slices.Clone(c.Args), o.Root
 	return p, err
 }
 

@@ -83,7 +83,7 @@ func (m *machine) saveMemory(ctx context.Context, to vmm.Save) (vmm.Finish, erro
 	case m.spec.Private && f == nil:
 		return nil, errors.New("the machine was loaded: what it changed needs a file")
 	case m.spec.Private:
-		t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, pages.To(f, to.Earlier), m.held)
+		t, err := pages.TakeChanged(ctx, m.process.PID(), pages.Memory{Inode: m.spec.Memory.Inode, Bytes: m.spec.Memory.Bytes}, pages.To(f, to.Earlier != ""), m.held)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (m *machine) saveMemory(ctx context.Context, to vmm.Save) (vmm.Finish, erro
 		return nil, err
 	}
 	defer src.Close()
-	if to.Earlier {
+	if to.Earlier != "" {
 		return copySparingly(ctx, src, f, m.spec.Memory.Bytes)
 	}
 	return vmm.Finished, copyWhole(ctx, src, f, m.spec.Memory.Bytes)

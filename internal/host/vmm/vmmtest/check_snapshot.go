@@ -202,15 +202,22 @@ func checkSaveAgain(t *testing.T, s *suite) {
 	first := g.save(s.place(t))
 	g.goOn()
 	g.sh("head -c 1000000 /dev/urandom >/run/changed; head -c 1000000 /dev/urandom >/run/more; echo second >/run/memory")
-	want := []string{g.sh(sums)}
-	made := []snapshot{g.saveOver(first, s.place(t))}
+	var want []string
+	var made []snapshot
+	saveOver := func(earlier snapshot) {
+		want = append(want, g.sh(sums))
+		made = append(made, g.saveOver(earlier, s.place(t)))
+	}
+	saveOver(first)
+	g.goOn()
+	g.sh("head -c 1000000 /dev/urandom >/run/changed; echo first >/run/memory")
+	saveOver(made[0])
 	if !s.Inside {
 		g = g.recover()
 	}
 	g.goOn()
-	g.sh("rm /run/more; echo first >/run/memory")
-	want = append(want, g.sh(sums))
-	made = append(made, g.saveOver(first, s.place(t))) // which isn't the newest
+	g.sh("rm /run/more; echo third >/run/memory")
+	saveOver(first) // which isn't the newest
 	for i, snap := range made {
 		if out := s.load(t, snap).sh(sums); out != want[i] {
 			t.Errorf("a clone of the next snapshot, %d, has %q, want %q", i, out, want[i])

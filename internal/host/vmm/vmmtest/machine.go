@@ -120,26 +120,26 @@ func (g *guest) save(dir string) snapshot {
 // keep writes a snapshot of a paused machine into dir.
 func (g *guest) keep(dir string) snapshot {
 	g.t.Helper()
-	return g.write(dir, g.mem, false)
+	return g.write(dir, g.mem, "")
 }
 
 // saveOver is a save whose memory begins as a copy of an earlier one's.
 func (g *guest) saveOver(earlier snapshot, dir string) snapshot {
 	g.t.Helper()
 	g.pause()
-	return g.write(dir, earlier.memory, true)
+	return g.write(dir, earlier.memory, earlier.name)
 }
 
 // write writes a snapshot whose memory begins as a copy of a file, or as nothing.
-func (g *guest) write(dir, memory string, earlier bool) snapshot {
+func (g *guest) write(dir, memory, earlier string) snapshot {
 	g.t.Helper()
-	snap := snapshot{state: filepath.Join(dir, "state"), memory: filepath.Join(dir, "memory"), saved: time.Now()}
+	snap := snapshot{name: NextID("snp_"), state: filepath.Join(dir, "state"), memory: filepath.Join(dir, "memory"), saved: time.Now()}
 	if memory != "" {
 		if err := Clone(memory, snap.memory, 0); err != nil {
 			g.t.Fatal(err)
 		}
 	}
-	to := vmm.Save{State: create(g.t, snap.state), Memory: create(g.t, snap.memory), Earlier: earlier}
+	to := vmm.Save{State: create(g.t, snap.state), Memory: create(g.t, snap.memory), Name: snap.name, Earlier: earlier}
 	defer to.State.Close()
 	defer to.Memory.Close()
 	var err error

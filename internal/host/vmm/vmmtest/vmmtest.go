@@ -117,6 +117,7 @@ type suite struct {
 
 // snapshot is a saved machine's files.
 type snapshot struct {
+	name                string // of the save
 	state, memory, disk string
 	manifest            vmm.Manifest
 	saved               time.Time
