@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/quota"
@@ -21,8 +18,7 @@ const maxTogether = 64
 
 // creation is one sandbox that is to be created, and what became of it.
 type creation struct {
-	ctx       context.Context // of the request, for what asked for it
-	asked     time.Time
+	turn
 	record    record.NewSandbox
 	fits      func(record.Room) error
 	metadata  []byte
@@ -30,9 +26,7 @@ type creation struct {
 	idle      string
 	rolling   []byte
 	env       []byte
-	done      chan struct{} // closed when what follows is set
 	operation string
-	err       error
 }
 
 // CreateSandbox writes the intent of a new sandbox, all in one transaction, and returns its operation: an earlier one if the request's
@@ -51,12 +45,15 @@ func (s *Store) CreateSandbox(ctx context.Context, n record.NewSandbox, fits fun
 	}
 	s.creations.ask(n.Project+"/"+n.Route.Placement.Node, c)
 	<-c.done
-	return c.operation, explain("create sandbox "+n.Route.Sandbox, c.err)
+	if c.err != nil {
+		return "", explain("create sandbox "+n.Route.Sandbox, c.err)
+	}
+	return c.operation, nil
 }
 
 // newCreation is a sandbox to be created, as it's written.
 func (s *Store) newCreation(ctx context.Context, n record.NewSandbox) (c *creation, err error) {
-	c = &creation{ctx: ctx, asked: time.Now(), record: n, done: make(chan struct{})}
+	c = &creation{turn: newTurn(ctx), record: n}
 	if c.env, err = s.sealEnv(n.Env, envContext(n.Route.Sandbox)); err != nil {
 		return nil, err
 	}
@@ -67,67 +64,9 @@ func (s *Store) newCreation(ctx context.Context, n record.NewSandbox) (c *creati
 	return c, err
 }
 
-// createTogether serves creations of one project on one node. What the server refuses for one of them doesn't hit the others: each is tried alone then.
+// createTogether serves creations of one project on one node.
 func (s *Store) createTogether(_ string, all []*creation) {
-	for _, some := range withoutTwins(stillWanted(all)) {
-		err := s.createInOne(some)
-		if len(some) > 1 && refusesOne(err) {
-			for _, c := range some {
-				c.finish(s.createInOne([]*creation{c}))
-			}
-			continue
-		}
-		for _, c := range some {
-			c.finish(err)
-		}
-	}
-}
-
-// stillWanted ends creations whose client has left, or that have waited for their turn as long as a transaction may take: while the database is slow
-// they would keep all that come later, and their requests' places, for many times that.
-func stillWanted(all []*creation) []*creation {
-	return slices.DeleteFunc(all, func(c *creation) bool {
-		err := c.ctx.Err()
-		if err == nil && time.Since(c.asked) > writeTimeout {
-			err = context.DeadlineExceeded
-		}
-		if err != nil {
-			c.finish(err)
-		}
-		return err != nil
-	})
-}
-
-// refusesOne reports whether the server may have refused a statement for what one of many brought. A server that is short of something, or on whose
-// locks one waits for too long, fails the others as well: to try each alone would keep all that come later waiting for as many time-outs.
-func refusesOne(err error) bool {
-	return errors.As(err, new(*pgconn.PgError)) && codeOf(err) == space.CodeInternal
-}
-
-func (c *creation) finish(err error) {
-	if err != nil {
-		c.operation, c.err = "", err
-	}
-	close(c.done)
-}
-
-// withoutTwins parts creations that have the same Idempotency-Key: the later one finds what the earlier one has made.
-func withoutTwins(all []*creation) [][]*creation {
-	var out [][]*creation
-	for len(all) > 0 {
-		var now, later []*creation
-		seen := map[string]bool{}
-		for _, c := range all {
-			if key := c.record.Request.Key; key != "" && seen[key] {
-				later = append(later, c)
-				continue
-			}
-			seen[c.record.Request.Key] = true
-			now = append(now, c)
-		}
-		out, all = append(out, now), later
-	}
-	return out
+	together(all, func(c *creation) string { return c.record.Request.Key }, s.createInOne)
 }
 
 // createInOne creates all in one transaction. Those that are refused have an error of their own.
@@ -183,19 +122,12 @@ func admitAll(ctx context.Context, q *db.Queries, project, node string, all []*c
 	if len(all) == 0 {
 		return nil, nil
 	}
-	limit, err := lockQuota(ctx, q, project)
+	a, err := admission(ctx, q, project, node, all)
 	if err != nil {
 		return nil, err
 	}
+	limit, room := admissionQuota(a), admissionRoom(a)
 	used, err := usage(ctx, q, project, limit)
-	if err != nil {
-		return nil, err
-	}
-	room, err := room(ctx, q, node)
-	if err != nil {
-		return nil, err
-	}
-	templates, err := holdTemplates(ctx, q, all)
 	if err != nil {
 		return nil, err
 	}
@@ -208,14 +140,13 @@ func admitAll(ctx context.Context, q *db.Queries, project, node string, all []*c
 		if c.err = quota.Check(limit, used, more); c.err == nil {
 			c.err = c.fits(room)
 		}
-		if c.err == nil && !slices.Contains(templates, c.record.Template) {
+		if c.err == nil && !slices.Contains(a.Templates, c.record.Template) {
 			c.err = space.Errorf(space.CodeNotFound, "the template does not exist")
 		}
 		if n := c.record.Snapshot; c.err == nil && n != "" && !slices.Contains(snapshots, n) {
 			c.err = space.Errorf(space.CodeNotFound, "the snapshot does not exist")
 		}
 		if c.err != nil {
-			c.operation = ""
 			continue
 		}
 		used, room = used.With(more), room.With(c.record.Shape)
@@ -224,13 +155,36 @@ func admitAll(ctx context.Context, q *db.Queries, project, node string, all []*c
 	return admitted, nil
 }
 
-func holdTemplates(ctx context.Context, q *db.Queries, all []*creation) ([]string, error) {
-	var ids []string
+// admission locks what decides about creations, and reads it.
+func admission(ctx context.Context, q *db.Queries, project, node string, all []*creation) (db.AdmissionRow, error) {
+	var templates []string
 	for _, c := range all {
-		ids = append(ids, c.record.Template)
+		templates = append(templates, c.record.Template)
 	}
-	slices.Sort(ids)
-	return q.HoldTemplates(ctx, slices.Compact(ids))
+	slices.Sort(templates)
+	templates = slices.Compact(templates)
+	if err := q.LockProjectForCreation(later(ctx), project); err != nil {
+		return db.AdmissionRow{}, err
+	}
+	if err := q.LockNode(later(ctx), node); err != nil {
+		return db.AdmissionRow{}, err
+	}
+	if err := q.HoldTemplates(later(ctx), templates); err != nil {
+		return db.AdmissionRow{}, err
+	}
+	a, err := q.Admission(ctx, db.AdmissionParams{Project: project, Node: node, Templates: templates}) // it sees what was committed before the locks were had
+	return a, missing(err, "project")
+}
+
+func admissionQuota(a db.AdmissionRow) record.Quota {
+	return record.Quota{Sandboxes: a.QuotaSandboxes, VCPUs: a.QuotaVcpus, MemoryBytes: a.QuotaMemoryBytes, DiskBytes: a.QuotaDiskBytes}
+}
+
+func admissionRoom(a db.AdmissionRow) record.Room {
+	return nodeRoom(db.NodeRoomRow{
+		Cpus: a.Cpus, MemoryBytes: a.MemoryBytes, SandboxMemoryBytes: a.SandboxMemoryBytes, DiskBytes: a.DiskBytes, DiskFreeBytes: a.DiskFreeBytes,
+		DiskPressure: a.DiskPressure, LoadVcpus: a.LoadVcpus, LoadMemoryBytes: a.LoadMemoryBytes,
+	})
 }
 
 // holdSnapshots holds the snapshots that sandboxes are to be loaded from, and returns those that aren't to go.

@@ -35,7 +35,7 @@ func TestCreationsThatNobodyWaitsForEnd(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	ask := func(ctx context.Context, ago time.Duration) *creation {
-		return &creation{ctx: ctx, asked: time.Now().Add(-ago), done: make(chan struct{})}
+		return &creation{turn: turn{ctx: ctx, asked: time.Now().Add(-ago), done: make(chan struct{})}}
 	}
 	gone, late, fresh := ask(left, 0), ask(t.Context(), 2*writeTimeout), ask(t.Context(), 0)
 	if wanted := stillWanted([]*creation{gone, late, fresh}); len(wanted) != 1 || wanted[0] != fresh {

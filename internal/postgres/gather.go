@@ -1,11 +1,16 @@
 package postgres
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+	"time"
+)
 
 // gather has those who ask under the same key at the same time served together: who comes while others are served waits for the next turn, with
 // all who come meanwhile. So what is held and waited for once per turn, a lock or a commit, doesn't limit how many are served.
 type gather[T any] struct {
 	most  int                          // served in one turn
+	pace  time.Duration                // between two turns of a key while several ask: the more there are in a turn, the less each of them costs
 	serve func(key string, asked []*T) // answers each of them; it's called for one turn of a key at a time
 
 	mu      sync.Mutex
@@ -27,9 +32,25 @@ func (g *gather[T]) ask(key string, one *T) {
 }
 
 func (g *gather[T]) run(key string) {
-	for asked := g.next(key); len(asked) > 0; asked = g.next(key) {
+	for {
+		runtime.Gosched() // to those who are about to ask as well
+		asked := g.next(key)
+		if len(asked) == 0 {
+			return
+		}
+		began := time.Now()
 		g.serve(key, asked)
+		if len(asked) > 1 || g.awaited(key) {
+			time.Sleep(g.pace - time.Since(began))
+		}
 	}
+}
+
+// awaited reports whether somebody came while others were served.
+func (g *gather[T]) awaited(key string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.waiting[key]) > 0
 }
 
 // next takes those whose turn it is; none: the goroutine ends.

@@ -51,18 +51,17 @@ func checkKeyPlace(ctx context.Context, q *db.Queries, org string, k record.NewK
 	return err
 }
 
-// KeyByHash returns a key by the hash of the whole; not_found if there's none.
+// KeyByHash returns a key by the hash of the whole; not_found if there's none. What is asked for with the same key at the same time reads it once.
 func (s *Store) KeyByHash(ctx context.Context, hash record.KeyHash) (record.Key, error) {
-	var out record.Key
-	err := s.read(ctx, "read a key", func(ctx context.Context, q *db.Queries) error {
-		r, err := q.KeyByHash(ctx, hash[:])
-		if errors.Is(err, pgx.ErrNoRows) {
-			return space.Errorf(space.CodeNotFound, "the key does not exist")
-		}
-		out = key(db.KeyByIDRow(r))
-		return err
-	})
-	return out, err
+	return s.keys.find(ctx, string(hash[:]))
+}
+
+func readKey(ctx context.Context, q *db.Queries, hashes []string) (map[string]record.Key, error) {
+	r, err := q.KeyByHash(ctx, []byte(hashes[0])) // they're the same
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	return map[string]record.Key{hashes[0]: key(db.KeyByIDRow(r))}, err
 }
 
 // Key returns a key by its id; not_found if there's none in the scope.

@@ -32,21 +32,27 @@ func (s *Store) Node(ctx context.Context, name string) (record.Node, error) {
 	return out, err
 }
 
-// Wanted returns all that a node should have, and the executions that it should no longer have and that aren't gone. It's read at the same time over
-// several connections: each call of a node waits for it.
+// Wanted returns all that a node should have, and the executions that it should no longer have and that aren't gone. It's read with one
+// request to the server: each call of a node waits for it.
 func (s *Store) Wanted(ctx context.Context, node string) (record.Wanted, error) {
 	var out record.Wanted
-	err := s.read(ctx, "read what node "+node+" should have", func(ctx context.Context, q *db.Queries) error {
+	err := s.read(ctx, "read what node "+node+" should have", func(ctx context.Context, _ *db.Queries) error {
 		var executions []db.NodeExecutionsRow
 		var templates []db.NodeTemplatesRow
 		var uploads []db.NodeUploadsRow
 		var snapshots []db.NodeSnapshotsRow
-		g, ctx := errgroup.WithContext(ctx)
+		var g errgroup.Group
+		j := newJoint(ctx, 4, s.pool.SendBatch)
+		q := db.New(j)
 		g.Go(func() (err error) { executions, err = q.NodeExecutions(ctx, node); return err })
 		g.Go(func() (err error) { templates, err = q.NodeTemplates(ctx, node); return err })
 		g.Go(func() (err error) { uploads, err = q.NodeUploads(ctx, node); return err })
 		g.Go(func() (err error) { snapshots, err = q.NodeSnapshots(ctx, node); return err })
-		if err := g.Wait(); err != nil {
+		err := g.Wait()
+		if cerr := j.close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
 			return err
 		}
 		for _, r := range snapshots {

@@ -67,9 +67,8 @@ func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) er
 // observation is a transaction that writes what was seen of executions.
 type observation struct {
 	q         *db.Queries
-	boxes     map[string]db.LockSandboxesOfExecutionsRow // by execution
-	running   map[string]record.Operation                // by sandbox
-	endings   db.EndOperationsParams
+	boxes     map[string]db.SandboxesOfExecutionsRow // by execution
+	endings   endings
 	happened  db.InsertSandboxEventsParams
 	fallBack  db.FallBackParams
 	suspended []string // sandboxes
@@ -81,15 +80,12 @@ func observeExecutions(ctx context.Context, q *db.Queries, seen []record.Executi
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	o := observation{q: q, boxes: map[string]db.LockSandboxesOfExecutionsRow{}, running: map[string]record.Operation{}}
+	o := observation{q: q, boxes: map[string]db.SandboxesOfExecutionsRow{}}
 	if err := o.lock(ctx, seen); err != nil {
 		return nil, err
 	}
 	news, err := o.write(ctx, seen)
 	if err != nil || len(news) == 0 {
-		return nil, err
-	}
-	if err := o.findOperations(ctx, news); err != nil {
 		return nil, err
 	}
 	if err := o.endDeletions(ctx, news); err != nil {
@@ -111,7 +107,10 @@ func (o *observation) lock(ctx context.Context, seen []record.ExecutionSeen) err
 	for _, e := range seen {
 		ids = append(ids, e.Route.Execution)
 	}
-	rows, err := o.q.LockSandboxesOfExecutions(ctx, ids)
+	if err := o.q.LockSandboxesOfExecutions(later(ctx), ids); err != nil {
+		return err
+	}
+	rows, err := o.q.SandboxesOfExecutions(ctx, ids) // it sees what was committed before the locks were had
 	for _, r := range rows {
 		o.boxes[r.ID] = r
 	}
@@ -154,23 +153,11 @@ func (o *observation) write(ctx context.Context, seen []record.ExecutionSeen) (n
 	return news, err
 }
 
-func (o *observation) findOperations(ctx context.Context, news []record.ExecutionSeen) error {
-	var ids []string
-	for _, e := range news {
-		ids = append(ids, e.Route.Sandbox)
-	}
-	rows, err := o.q.RunningOperations(ctx, ids)
-	for _, r := range rows {
-		o.running[r.Sandbox] = record.Operation{ID: r.ID, Kind: record.OperationKind(r.Kind), Status: record.OperationRunning, Sandbox: r.Sandbox}
-	}
-	return err
-}
-
 // endDeletions ends the deletes of sandboxes of which nothing remains.
 func (o *observation) endDeletions(ctx context.Context, news []record.ExecutionSeen) error {
 	last := map[string]record.ExecutionSeen{} // that was gone, by sandbox
 	for _, e := range news {
-		if e.State == space.ExecutionGone && o.running[e.Route.Sandbox].Kind == record.DeleteSandbox {
+		if e.State == space.ExecutionGone && record.OperationKind(o.boxes[e.Route.Execution].OperationKind) == record.DeleteSandbox {
 			last[e.Route.Sandbox] = e
 		}
 	}
@@ -184,9 +171,10 @@ func (o *observation) endDeletions(ctx context.Context, news []record.ExecutionS
 	for _, id := range remain {
 		delete(last, id)
 	}
-	for id, e := range last {
-		o.end(o.running[id].ID, nil)
-		if err := o.emit(record.EventSandboxDeleted, e, o.running[id].ID); err != nil {
+	for _, e := range last {
+		box := o.boxes[e.Route.Execution]
+		o.endings.add(box.Operation, box.Fork, nil)
+		if err := o.emit(record.EventSandboxDeleted, e, box.Operation); err != nil {
 			return err
 		}
 	}
@@ -199,14 +187,14 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 	if e.State == space.ExecutionGone || !box.Current {
 		return nil
 	}
-	if e.Refused != "" && o.running[e.Route.Sandbox].ID != e.Refused {
+	if e.Refused != "" && box.Operation != e.Refused {
 		return nil // it was refused to an operation that has ended
 	}
 	ended := ""
-	if op, ok := o.running[e.Route.Sandbox]; ok {
-		if over, failure := operations.Outcome(op.Kind, e); over {
-			o.end(op.ID, failure)
-			ended = op.ID
+	if box.Operation != "" {
+		if over, failure := operations.Outcome(record.OperationKind(box.OperationKind), e); over {
+			o.endings.add(box.Operation, box.Fork, failure)
+			ended = box.Operation
 		}
 	}
 	o.settle(e, box)
@@ -218,7 +206,7 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 
 // settle makes what is desired agree with what has come instead. The lifetime that a suspend was to end is over when it has come, not before: one that fails
 // leaves the sandbox its deadline.
-func (o *observation) settle(e record.ExecutionSeen, box db.LockSandboxesOfExecutionsRow) {
+func (o *observation) settle(e record.ExecutionSeen, box db.SandboxesOfExecutionsRow) {
 	if e.Refused == "" && e.State == space.ExecutionSuspended {
 		o.suspended = append(o.suspended, e.Route.Sandbox)
 	}
@@ -259,15 +247,14 @@ func goOn(ctx context.Context, q *db.Queries, e record.ExecutionSeen) error {
 	return q.CopySessions(ctx, p)
 }
 
-func (o *observation) end(operation string, failed *space.Error) {
-	code, message := failureColumns(failed)
-	p := &o.endings
-	p.Ids, p.ErrorCodes, p.ErrorMessages = append(p.Ids, operation), append(p.ErrorCodes, text(code)), append(p.ErrorMessages, text(message))
-}
-
 func (o *observation) emit(t record.EventType, e record.ExecutionSeen, operation string) error {
+	project := o.boxes[e.Route.Execution].Project
+	if project == "" {
+		return nil // it has been pruned
+	}
 	data, err := eventData(executionData(e))
 	p := &o.happened
+	p.Projects = append(p.Projects, project)
 	p.Types, p.Sandboxes = append(p.Types, string(t)), append(p.Sandboxes, e.Route.Sandbox)
 	p.Operations, p.Data = append(p.Operations, operation), append(p.Data, string(data))
 	return err
@@ -284,24 +271,19 @@ func (o *observation) finish(ctx context.Context) (ended []string, err error) {
 			return nil, err
 		}
 	}
-	if len(o.endings.Ids) > 0 {
-		if ended, err = endOperations(ctx, o.q, o.endings); err != nil {
-			return nil, err
-		}
+	if ended, err = o.endings.write(ctx, o.q); err != nil {
+		return nil, err
 	}
-	if len(o.happened.Sandboxes) > 0 {
-		projects, err := o.q.InsertSandboxEvents(ctx, o.happened)
-		if err != nil {
-			return nil, err
-		}
-		note(ctx, projects...)
+	if len(o.happened.Sandboxes) == 0 {
+		return ended, nil
 	}
-	return ended, nil
+	note(ctx, o.happened.Projects...)
+	return ended, o.q.InsertSandboxEvents(later(ctx), o.happened)
 }
 
 // happenedTo is what an observation of its current execution means for the sandbox. One that couldn't be started, restored or rolled back is what it was
 // before.
-func happenedTo(e record.ExecutionSeen, box db.LockSandboxesOfExecutionsRow) record.EventType {
+func happenedTo(e record.ExecutionSeen, box db.SandboxesOfExecutionsRow) record.EventType {
 	state := e.State
 	if state == space.ExecutionFailed && box.Replaces != nil {
 		if state = observed(box.ReplacedState); state == space.ExecutionRunning {

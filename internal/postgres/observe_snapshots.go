@@ -103,7 +103,7 @@ func followSnapshots(
 		if !over {
 			continue
 		}
-		o.end(op.ID, failure)
+		o.endings.add(op.ID, op.Fork, failure)
 		if kind == record.SuspendSandbox && failure != nil {
 			o.stay(op.Sandbox, boxes)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
@@ -12,22 +14,27 @@ import (
 
 // Operation returns a project's operation; not_found if it has none of that id.
 func (s *Store) Operation(ctx context.Context, project, id string) (record.Operation, error) {
-	var out record.Operation
-	err := s.read(ctx, "read operation "+id, func(ctx context.Context, q *db.Queries) error {
-		r, err := q.Operation(ctx, db.OperationParams{Project: project, ID: id})
-		if err != nil {
-			return missing(err, "operation")
-		}
-		out = record.Operation{
+	out, err := s.operations.find(ctx, id)
+	if err == nil && out.Project != project {
+		return record.Operation{}, missing(pgx.ErrNoRows, "operation")
+	}
+	return out, err
+}
+
+func readOperations(ctx context.Context, q *db.Queries, ids []string) (map[string]record.Operation, error) {
+	rows, err := q.OperationsByID(ctx, ids)
+	out := make(map[string]record.Operation, len(rows))
+	for _, r := range rows {
+		o := record.Operation{
 			ID: r.ID, Project: r.Project, Kind: record.OperationKind(r.Kind), Status: record.OperationStatus(r.Status),
 			Sandbox: text(r.Sandbox), Template: text(r.Template), Error: fieldFailure(r.ErrorCode, r.ErrorMessage, r.ErrorField), Asked: text(r.Request),
 			CreatedAt: r.CreatedAt, Snapshot: text(r.Snapshot), Children: r.Children,
 		}
 		if r.EndedAt != nil {
-			out.EndedAt = *r.EndedAt
+			o.EndedAt = *r.EndedAt
 		}
-		return nil
-	})
+		out[o.ID] = o
+	}
 	return out, err
 }
 
@@ -110,15 +117,31 @@ func endStatus(failed *space.Error) record.OperationStatus {
 	return record.OperationSucceeded
 }
 
-// endOperations ends operations, and the forks that end with them. It returns their ids.
-func endOperations(ctx context.Context, q *db.Queries, p db.EndOperationsParams) ([]string, error) {
-	rows, err := q.EndOperations(ctx, p)
-	if err != nil {
+// endings are operations that run and end in a transaction, which has locked their sandboxes.
+type endings struct {
+	of    db.EndOperationsParams
+	forks []string // that they're part of
+}
+
+// add ends an operation, which is part of a fork if that isn't empty: failed if there is an error, else succeeded.
+func (e *endings) add(operation, fork string, failed *space.Error) {
+	if slices.Contains(e.of.Ids, operation) {
+		return
+	}
+	code, message := failureColumns(failed)
+	e.of.Ids, e.of.ErrorCodes, e.of.ErrorMessages = append(e.of.Ids, operation), append(e.of.ErrorCodes, text(code)), append(e.of.ErrorMessages, text(message))
+	if fork != "" {
+		e.forks = appendForks(e.forks, &fork)
+	}
+}
+
+// write ends the operations, and the forks that end with them. It returns their ids.
+func (e *endings) write(ctx context.Context, q *db.Queries) ([]string, error) {
+	if len(e.of.Ids) == 0 {
+		return nil, nil
+	}
+	if err := q.EndOperations(later(ctx), e.of); err != nil {
 		return nil, err
 	}
-	var ended, forks []string
-	for _, r := range rows {
-		ended, forks = append(ended, r.ID), appendForks(forks, r.PartOf)
-	}
-	return endForks(ctx, q, ended, forks)
+	return endForks(ctx, q, e.of.Ids, e.forks)
 }

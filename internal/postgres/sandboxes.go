@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
@@ -28,14 +30,17 @@ func room(ctx context.Context, q *db.Queries, node string) (record.Room, error) 
 	if err != nil || len(rows) == 0 {
 		return record.Room{}, err
 	}
-	r := rows[0]
+	return nodeRoom(rows[0]), nil
+}
+
+func nodeRoom(r db.NodeRoomRow) record.Room {
 	return record.Room{
 		Facts: record.Facts{
 			CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), SandboxMemoryBytes: uint64(r.SandboxMemoryBytes), DiskBytes: uint64(r.DiskBytes),
 			DiskFreeBytes: uint64(r.DiskFreeBytes), DiskPressure: record.DiskPressure(r.DiskPressure),
 		},
 		Load: record.Load{VCPUs: uint64(r.LoadVcpus), MemoryBytes: uint64(r.LoadMemoryBytes)},
-	}, nil
+	}
 }
 
 // UpdateSandbox changes what isn't its machine's. Conflict if it's going or gone.
@@ -106,16 +111,25 @@ func (s *Store) SandboxEnv(ctx context.Context, project, id string) (map[string]
 
 // Sandbox returns a project's sandbox; not_found if it has none of that id.
 func (s *Store) Sandbox(ctx context.Context, project, id string) (record.Sandbox, error) {
-	var out record.Sandbox
-	err := s.read(ctx, "read sandbox "+id, func(ctx context.Context, q *db.Queries) error {
-		row, err := q.Sandbox(ctx, db.SandboxParams{Project: project, ID: id})
-		if err != nil {
-			return missing(err, "sandbox")
-		}
-		out, err = sandbox(row)
-		return err
-	})
+	out, err := s.sandboxes.find(ctx, id)
+	if err == nil && out.Project != project {
+		return record.Sandbox{}, missing(pgx.ErrNoRows, "sandbox")
+	}
 	return out, err
+}
+
+func readSandboxes(ctx context.Context, q *db.Queries, ids []string) (map[string]record.Sandbox, error) {
+	rows, err := q.SandboxesByID(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]record.Sandbox, len(rows))
+	for _, r := range rows {
+		if out[r.ID], err = sandbox(db.SandboxRow(r)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // Sandboxes returns up to limit sandboxes of a project behind a position that pass the filter, newest first.

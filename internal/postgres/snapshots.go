@@ -59,9 +59,9 @@ func holdSnapshot(ctx context.Context, q *db.Queries, project, ref string) (reco
 	return snapshot(r), err
 }
 
-// deleteAutomaticSnapshots lets go what goes with a sandbox. What another one is still to be loaded from stays until it was.
-func deleteAutomaticSnapshots(ctx context.Context, q *db.Queries, sandbox string) error {
-	ids, err := q.AutomaticSnapshots(ctx, sandbox)
+// deleteAutomaticSnapshots lets go what goes with sandboxes. What another one is still to be loaded from stays until it was.
+func deleteAutomaticSnapshots(ctx context.Context, q *db.Queries, sandboxes ...string) error {
+	ids, err := q.AutomaticSnapshots(ctx, sandboxes)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

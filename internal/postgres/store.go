@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/envelope"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -17,6 +18,8 @@ const (
 	readTimeout = 5 * time.Second
 	// writeTimeout bounds a transaction, the wait for a connection included.
 	writeTimeout = 10 * time.Second
+	// pace is how far turns are apart in which those are served together who ask at the same time.
+	pace = 15 * time.Millisecond
 )
 
 // Store keeps the control plane's records. It is safe for concurrent use.
@@ -26,13 +29,22 @@ type Store struct {
 	announce func(project string) // nil: nobody wants to know
 
 	creations gather[creation] // by project and node
+	deletions gather[deletion] // all
+
+	operations *looks[record.Operation]
+	sandboxes  *looks[record.Sandbox]
+	keys       *looks[record.Key] // by hash
 }
 
 // New returns a store on a pool, whose owner closes it. The schema must be up to date; see Migrate.
 // What is secret in a record can be kept and read only by a store with a key; see Sealing.
 func New(pool *pgxpool.Pool) *Store {
 	s := &Store{pool: pool}
-	s.creations = gather[creation]{most: maxTogether, serve: s.createTogether}
+	s.creations = gather[creation]{most: maxTogether, pace: pace, serve: s.createTogether}
+	s.deletions = gather[deletion]{most: maxTogether, pace: pace, serve: s.deleteTogether}
+	s.operations = newLooks(s, "operation", all, readOperations)
+	s.sandboxes = newLooks(s, "sandbox", all, readSandboxes)
+	s.keys = newLooks(s, "key", same, readKey)
 	return s
 }
 

@@ -131,6 +131,11 @@ func (w *world) find(r space.Route) (*box, *execution) {
 	panic(fmt.Sprintf("no execution %v", r))
 }
 
+// DeleteSandbox implements sandboxes.Store.
+func (w *world) DeleteSandbox(ctx context.Context, project, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
+	return w.ChangeSandbox(ctx, project, id, "", record.Request{}, decide)
+}
+
 // ChangeSandbox implements sandboxes.Store.
 func (w *world) ChangeSandbox(_ context.Context, _, id, _ string, _ record.Request, decide func(record.Situation) (record.Change, error)) (record.Changed, error) {
 	for _, b := range w.boxes {

@@ -67,7 +67,12 @@ func (s *Sandboxes) Restore(ctx context.Context, project, id string, cold bool) 
 // Delete writes that a sandbox is to go, in whatever state it is, and returns the operation; repeated, the same one. An operation that is
 // under way fails with a conflict.
 func (s *Sandboxes) Delete(ctx context.Context, project, id string) (operation string, err error) {
-	return s.change(ctx, project, id, remove)
+	if err := checkID(id); err != nil {
+		return "", err
+	}
+	operation = space.NewID(space.PrefixOperation)
+	c, err := s.store.DeleteSandbox(ctx, project, id, func(now record.Situation) (record.Change, error) { return remove(now, operation) })
+	return s.changed(id, c, err)
 }
 
 // Expire does what the lifetime says of a sandbox whose deadline was found to have passed, and reports whether it did: not if the lifetime is
@@ -109,7 +114,7 @@ func (s *Sandboxes) due(ctx context.Context, project, id string, decide func(rec
 	return err == nil, err
 }
 
-// change does what a verb decides, and wakes whom it concerns: the node, and those who wait for an operation that was superseded.
+// change does what a verb decides.
 func (s *Sandboxes) change(ctx context.Context, project, id string, decide func(record.Situation, string) (record.Change, error)) (string, error) {
 	return s.changeOnce(ctx, project, id, record.Request{}, decide)
 }
@@ -123,6 +128,11 @@ func (s *Sandboxes) changeOnce(
 	}
 	operation := space.NewID(space.PrefixOperation)
 	c, err := s.store.ChangeSandbox(ctx, project, id, operation, r, func(now record.Situation) (record.Change, error) { return decide(now, operation) })
+	return s.changed(id, c, err)
+}
+
+// changed wakes whom a change concerns: the node, and those who wait for an operation that was superseded.
+func (s *Sandboxes) changed(id string, c record.Changed, err error) (operation string, _ error) {
 	if err != nil {
 		return "", err
 	}

@@ -6,8 +6,6 @@ import (
 	"context"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/placement"
 	"github.com/space-platform/space/internal/control/record"
@@ -23,6 +21,7 @@ type Store interface {
 	ChangeSandbox(
 		ctx context.Context, project, id, operation string, r record.Request, decide func(record.Situation) (record.Change, error),
 	) (record.Changed, error)
+	DeleteSandbox(ctx context.Context, project, id string, decide func(record.Situation) (record.Change, error)) (record.Changed, error)
 	UpdateSandbox(ctx context.Context, project, id string, u record.Update) error
 	Sandbox(ctx context.Context, project, id string) (record.Sandbox, error)
 	SandboxEnv(ctx context.Context, project, id string) (map[string]string, error)
@@ -70,19 +69,17 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	return operation, nil
 }
 
-// prepare reads which operation an earlier request with the same Idempotency-Key has started, and makes the record of the sandbox, which counts if there's
-// none: at the same time, since the sandbox is waited for.
+// prepare makes the record of the sandbox. Where that can't be made any more, it returns the operation that an earlier request with the same
+// Idempotency-Key has started; else the store does.
 func (s *Sandboxes) prepare(ctx context.Context, project string, c Create, r record.Request) (operation string, n record.NewSandbox, err error) {
-	var g errgroup.Group
-	g.Go(func() (err error) {
-		n, err = s.intent(ctx, project, c, r)
-		return err
-	})
-	operation, err = s.store.Made(ctx, project, r)
-	if ierr := g.Wait(); err == nil && operation == "" {
-		err = ierr
+	if n, err = s.intent(ctx, project, c, r); err == nil {
+		return "", n, nil
 	}
-	return operation, n, err
+	operation, merr := s.store.Made(ctx, project, r)
+	if merr != nil || operation != "" {
+		return operation, n, merr
+	}
+	return "", n, err
 }
 
 // intent is the record of a new sandbox.

@@ -195,44 +195,31 @@ func (q *Queries) InsertSandboxEvent(ctx context.Context, arg InsertSandboxEvent
 	return items, nil
 }
 
-const insertSandboxEvents = `-- name: InsertSandboxEvents :many
+const insertSandboxEvents = `-- name: InsertSandboxEvents :exec
 INSERT INTO events (project, type, sandbox, operation, data)
-SELECT s.project, r.type, s.id, nullif(r.operation, ''), r.data::jsonb
-FROM (SELECT unnest($1::text[]) AS sandbox, unnest($2::text[]) AS type, unnest($3::text[]) AS operation, unnest($4::text[]) AS data) r
-JOIN sandboxes s ON s.id = r.sandbox RETURNING project
+SELECT r.project, r.type, r.sandbox, nullif(r.operation, ''), r.data::jsonb
+FROM (SELECT unnest($1::text[]) AS project, unnest($2::text[]) AS sandbox, unnest($3::text[]) AS type, unnest($4::text[]) AS operation,
+    unnest($5::text[]) AS data) r
 `
 
 type InsertSandboxEventsParams struct {
+	Projects   []string
 	Sandboxes  []string
 	Types      []string
 	Operations []string
 	Data       []string
 }
 
-// One of each sandbox. Returns their projects.
-func (q *Queries) InsertSandboxEvents(ctx context.Context, arg InsertSandboxEventsParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, insertSandboxEvents,
+// Of sandboxes that the caller has locked. What is empty is null.
+func (q *Queries) InsertSandboxEvents(ctx context.Context, arg InsertSandboxEventsParams) error {
+	_, err := q.db.Exec(ctx, insertSandboxEvents,
+		arg.Projects,
 		arg.Sandboxes,
 		arg.Types,
 		arg.Operations,
 		arg.Data,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var project string
-		if err := rows.Scan(&project); err != nil {
-			return nil, err
-		}
-		items = append(items, project)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const insertTemplateEvent = `-- name: InsertTemplateEvent :many

@@ -20,61 +20,18 @@ func (q *Queries) LockNode(ctx context.Context, name string) error {
 	return err
 }
 
-const lockSandboxesOfExecutions = `-- name: LockSandboxesOfExecutions :many
-SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state, s.desired, e.snapshot, e.replaces, rst.state AS replaced_state,
-    rst.snapshot AS replaced_held_by, st.state
-FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
-LEFT JOIN execution_status rst ON rst.execution = e.replaces LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.id = ANY($1::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s
+const lockSandboxesOfExecutions = `-- name: LockSandboxesOfExecutions :exec
+SELECT FROM sandboxes s JOIN executions e ON e.sandbox = s.id WHERE e.id = ANY((SELECT $1::text[])::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s
 `
 
-type LockSandboxesOfExecutionsRow struct {
-	ID             string
-	Sandbox        string
-	Current        bool
-	DiskState      *string
-	Desired        string
-	Snapshot       *string
-	Replaces       *string
-	ReplacedState  *string
-	ReplacedHeldBy *string
-	State          *string
-}
-
 // Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.
-func (q *Queries) LockSandboxesOfExecutions(ctx context.Context, executions []string) ([]LockSandboxesOfExecutionsRow, error) {
-	rows, err := q.db.Query(ctx, lockSandboxesOfExecutions, executions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []LockSandboxesOfExecutionsRow
-	for rows.Next() {
-		var i LockSandboxesOfExecutionsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Sandbox,
-			&i.Current,
-			&i.DiskState,
-			&i.Desired,
-			&i.Snapshot,
-			&i.Replaces,
-			&i.ReplacedState,
-			&i.ReplacedHeldBy,
-			&i.State,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) LockSandboxesOfExecutions(ctx context.Context, executions []string) error {
+	_, err := q.db.Exec(ctx, lockSandboxesOfExecutions, executions)
+	return err
 }
 
 const markExecutionsGone = `-- name: MarkExecutionsGone :exec
-UPDATE executions SET gone_at = now() WHERE id = ANY($1::text[]) AND gone_at IS NULL
+UPDATE executions SET gone_at = now() WHERE id = ANY((SELECT $1::text[])::text[]) AND gone_at IS NULL
 `
 
 func (q *Queries) MarkExecutionsGone(ctx context.Context, executions []string) error {
@@ -332,8 +289,70 @@ func (q *Queries) ObserveExecutions(ctx context.Context, arg ObserveExecutionsPa
 	return items, nil
 }
 
+const sandboxesOfExecutions = `-- name: SandboxesOfExecutions :many
+SELECT e.id, e.sandbox, s.project, (s.execution = e.id)::boolean AS current, dst.state AS disk_state, s.desired, e.snapshot, e.replaces, rst.state AS replaced_state,
+    rst.snapshot AS replaced_held_by, st.state, coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS operation_kind, coalesce(o.part_of, '')::text AS fork
+FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN execution_status rst ON rst.execution = e.replaces LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN operations o ON o.sandbox = s.id AND o.status = 'running' AND o.holds
+WHERE e.id = ANY((SELECT $1::text[])::text[])
+`
+
+type SandboxesOfExecutionsRow struct {
+	ID             string
+	Sandbox        string
+	Project        string
+	Current        bool
+	DiskState      *string
+	Desired        string
+	Snapshot       *string
+	Replaces       *string
+	ReplacedState  *string
+	ReplacedHeldBy *string
+	State          *string
+	Operation      string
+	OperationKind  string
+	Fork           string
+}
+
+// With the operation that holds each, and the fork that it's part of; empty if there's none. They're locked.
+func (q *Queries) SandboxesOfExecutions(ctx context.Context, executions []string) ([]SandboxesOfExecutionsRow, error) {
+	rows, err := q.db.Query(ctx, sandboxesOfExecutions, executions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxesOfExecutionsRow
+	for rows.Next() {
+		var i SandboxesOfExecutionsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Sandbox,
+			&i.Project,
+			&i.Current,
+			&i.DiskState,
+			&i.Desired,
+			&i.Snapshot,
+			&i.Replaces,
+			&i.ReplacedState,
+			&i.ReplacedHeldBy,
+			&i.State,
+			&i.Operation,
+			&i.OperationKind,
+			&i.Fork,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sandboxesThatRemain = `-- name: SandboxesThatRemain :many
-SELECT DISTINCT sandbox FROM executions WHERE sandbox = ANY($1::text[]) AND gone_at IS NULL
+SELECT DISTINCT sandbox FROM executions WHERE sandbox = ANY((SELECT $1::text[])::text[]) AND gone_at IS NULL
 `
 
 // Those of which an execution isn't gone.

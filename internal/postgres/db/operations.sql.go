@@ -40,11 +40,11 @@ func (q *Queries) EndForks(ctx context.Context, ids []string) ([]string, error) 
 	return items, nil
 }
 
-const endOperations = `-- name: EndOperations :many
+const endOperations = `-- name: EndOperations :exec
 UPDATE operations o SET status = CASE WHEN r.error_code = '' THEN 'succeeded' ELSE 'failed' END, error_code = nullif(r.error_code, ''),
     error_message = CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, ended_at = now()
-FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS error_code, unnest($3::text[]) AS error_message) r
-WHERE o.id = r.id AND o.status = 'running' RETURNING o.id, o.part_of
+FROM (SELECT unnest((SELECT $1::text[])::text[]) AS id, unnest($2::text[]) AS error_code, unnest($3::text[]) AS error_message) r
+WHERE o.id = r.id AND o.status = 'running'
 `
 
 type EndOperationsParams struct {
@@ -53,30 +53,10 @@ type EndOperationsParams struct {
 	ErrorMessages []string
 }
 
-type EndOperationsRow struct {
-	ID     string
-	PartOf *string
-}
-
 // Those that run; one that has ended keeps its end. An empty error is none: it succeeded.
-func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) ([]EndOperationsRow, error) {
-	rows, err := q.db.Query(ctx, endOperations, arg.Ids, arg.ErrorCodes, arg.ErrorMessages)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EndOperationsRow
-	for rows.Next() {
-		var i EndOperationsRow
-		if err := rows.Scan(&i.ID, &i.PartOf); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) error {
+	_, err := q.db.Exec(ctx, endOperations, arg.Ids, arg.ErrorCodes, arg.ErrorMessages)
+	return err
 }
 
 const endSandboxOperation = `-- name: EndSandboxOperation :many
@@ -159,6 +139,33 @@ func (q *Queries) EndTemplateOperation(ctx context.Context, arg EndTemplateOpera
 		return nil, err
 	}
 	return items, nil
+}
+
+const insertDeletions = `-- name: InsertDeletions :exec
+INSERT INTO operations (id, project, kind, status, sandbox, request, traceparent)
+SELECT r.id, r.project, 'delete_sandbox', 'running', r.sandbox, nullif(r.request, ''), nullif(r.traceparent, '')
+FROM (SELECT unnest($1::text[]) AS id, unnest($2::text[]) AS project, unnest($3::text[]) AS sandbox, unnest($4::text[]) AS request,
+    unnest($5::text[]) AS traceparent) r
+`
+
+type InsertDeletionsParams struct {
+	Ids          []string
+	Projects     []string
+	Sandboxes    []string
+	Requests     []string
+	Traceparents []string
+}
+
+// Of one sandbox each. What is empty is null.
+func (q *Queries) InsertDeletions(ctx context.Context, arg InsertDeletionsParams) error {
+	_, err := q.db.Exec(ctx, insertDeletions,
+		arg.Ids,
+		arg.Projects,
+		arg.Sandboxes,
+		arg.Requests,
+		arg.Traceparents,
+	)
+	return err
 }
 
 const insertEndedSandboxOperation = `-- name: InsertEndedSandboxOperation :exec
@@ -276,18 +283,13 @@ func (q *Queries) LockForks(ctx context.Context, ids []string) ([]string, error)
 	return items, nil
 }
 
-const operation = `-- name: Operation :one
+const operationsByID = `-- name: OperationsByID :many
 SELECT o.id, o.project, o.kind, o.status, o.sandbox, o.template, o.error_code, o.error_message, o.error_field, o.request, o.created_at, o.ended_at, o.snapshot,
     (SELECT coalesce(array_agg(c.sandbox ORDER BY c.sandbox), '{}')::text[] FROM operations c WHERE c.part_of = o.id)::text[] AS children
-FROM operations o WHERE o.project = $1 AND o.id = $2
+FROM operations o WHERE o.id = ANY((SELECT $1::text[])::text[])
 `
 
-type OperationParams struct {
-	Project string
-	ID      string
-}
-
-type OperationRow struct {
+type OperationsByIDRow struct {
 	ID           string
 	Project      string
 	Kind         string
@@ -304,39 +306,54 @@ type OperationRow struct {
 	Children     []string
 }
 
-func (q *Queries) Operation(ctx context.Context, arg OperationParams) (OperationRow, error) {
-	row := q.db.QueryRow(ctx, operation, arg.Project, arg.ID)
-	var i OperationRow
-	err := row.Scan(
-		&i.ID,
-		&i.Project,
-		&i.Kind,
-		&i.Status,
-		&i.Sandbox,
-		&i.Template,
-		&i.ErrorCode,
-		&i.ErrorMessage,
-		&i.ErrorField,
-		&i.Request,
-		&i.CreatedAt,
-		&i.EndedAt,
-		&i.Snapshot,
-		&i.Children,
-	)
-	return i, err
+// Of any project.
+func (q *Queries) OperationsByID(ctx context.Context, ids []string) ([]OperationsByIDRow, error) {
+	rows, err := q.db.Query(ctx, operationsByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OperationsByIDRow
+	for rows.Next() {
+		var i OperationsByIDRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.Kind,
+			&i.Status,
+			&i.Sandbox,
+			&i.Template,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.ErrorField,
+			&i.Request,
+			&i.CreatedAt,
+			&i.EndedAt,
+			&i.Snapshot,
+			&i.Children,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const runningOperations = `-- name: RunningOperations :many
-SELECT id, kind, sandbox::text AS sandbox FROM operations WHERE sandbox = ANY($1::text[]) AND status = 'running' AND holds
+SELECT id, kind, sandbox::text AS sandbox, coalesce(part_of, '')::text AS fork FROM operations WHERE sandbox = ANY((SELECT $1::text[])::text[]) AND status = 'running' AND holds
 `
 
 type RunningOperationsRow struct {
 	ID      string
 	Kind    string
 	Sandbox string
+	Fork    string
 }
 
-// At most one of each sandbox: those that hold one.
+// At most one of each sandbox: those that hold one, and the fork that each is part of, empty if it is of none.
 func (q *Queries) RunningOperations(ctx context.Context, sandboxes []string) ([]RunningOperationsRow, error) {
 	rows, err := q.db.Query(ctx, runningOperations, sandboxes)
 	if err != nil {
@@ -346,7 +363,12 @@ func (q *Queries) RunningOperations(ctx context.Context, sandboxes []string) ([]
 	var items []RunningOperationsRow
 	for rows.Next() {
 		var i RunningOperationsRow
-		if err := rows.Scan(&i.ID, &i.Kind, &i.Sandbox); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Kind,
+			&i.Sandbox,
+			&i.Fork,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -9,6 +9,75 @@ import (
 	"context"
 )
 
+const admission = `-- name: Admission :one
+SELECT p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, coalesce(n.cpus, 0)::integer AS cpus, coalesce(n.memory_bytes, 0)::bigint AS memory_bytes,
+    coalesce(n.sandbox_memory_bytes, 0)::bigint AS sandbox_memory_bytes, coalesce(n.disk_bytes, 0)::bigint AS disk_bytes,
+    coalesce(n.disk_free_bytes, 0)::bigint AS disk_free_bytes, coalesce(n.disk_pressure, '')::text AS disk_pressure, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes,
+    (SELECT coalesce(array_agg(t.id), '{}') FROM templates t WHERE t.id = ANY((SELECT $1::text[])::text[]) AND t.deleted_at IS NULL)::text[] AS templates
+FROM projects p LEFT JOIN nodes n ON n.name = $2,
+    LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+        FROM executions e
+        JOIN sandboxes s ON s.id = e.sandbox
+        LEFT JOIN execution_status st ON st.execution = e.id
+        WHERE e.node = n.name AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'))) l
+WHERE p.id = $3 AND p.deleted_at IS NULL
+`
+
+type AdmissionParams struct {
+	Templates []string
+	Node      string
+	Project   string
+}
+
+type AdmissionRow struct {
+	QuotaSandboxes     *int64
+	QuotaVcpus         *int64
+	QuotaMemoryBytes   *int64
+	QuotaDiskBytes     *int64
+	Cpus               int32
+	MemoryBytes        int64
+	SandboxMemoryBytes int64
+	DiskBytes          int64
+	DiskFreeBytes      int64
+	DiskPressure       string
+	LoadVcpus          int64
+	LoadMemoryBytes    int64
+	Templates          []string
+}
+
+// What decides whether there may be more sandboxes: what their project may have, what their node has and what the machines take that run there, are paused, or
+// are about to run (zero if it has never called), and which of their templates there are. Project, node and templates are locked.
+func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (AdmissionRow, error) {
+	row := q.db.QueryRow(ctx, admission, arg.Templates, arg.Node, arg.Project)
+	var i AdmissionRow
+	err := row.Scan(
+		&i.QuotaSandboxes,
+		&i.QuotaVcpus,
+		&i.QuotaMemoryBytes,
+		&i.QuotaDiskBytes,
+		&i.Cpus,
+		&i.MemoryBytes,
+		&i.SandboxMemoryBytes,
+		&i.DiskBytes,
+		&i.DiskFreeBytes,
+		&i.DiskPressure,
+		&i.LoadVcpus,
+		&i.LoadMemoryBytes,
+		&i.Templates,
+	)
+	return i, err
+}
+
+const lockProjectForCreation = `-- name: LockProjectForCreation :exec
+SELECT FROM projects WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE
+`
+
+// As LockQuota, where Admission is read after it.
+func (q *Queries) LockProjectForCreation(ctx context.Context, project string) error {
+	_, err := q.db.Exec(ctx, lockProjectForCreation, project)
+	return err
+}
+
 const lockQuota = `-- name: LockQuota :one
 SELECT quota_sandboxes, quota_vcpus, quota_memory_bytes, quota_disk_bytes FROM projects
 WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE

@@ -133,6 +133,16 @@ func (q *Queries) Desire(ctx context.Context, arg DesireParams) error {
 	return err
 }
 
+const desireDeleted = `-- name: DesireDeleted :exec
+UPDATE sandboxes SET desired = 'deleted', revision = revision + 1, updated_at = now(), active_at = now(), expires_at = NULL, on_expiry = NULL WHERE id = ANY((SELECT $1::text[])::text[])
+`
+
+// As Desire, of several that are to go.
+func (q *Queries) DesireDeleted(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, desireDeleted, ids)
+	return err
+}
+
 const endLifetimes = `-- name: EndLifetimes :exec
 UPDATE sandboxes SET expires_at = NULL, on_expiry = NULL WHERE id = ANY($1::text[]) AND on_expiry = 'suspend' AND expires_at <= now()
 `
@@ -374,8 +384,18 @@ func (q *Queries) LockSandbox(ctx context.Context, arg LockSandboxParams) (int64
 	return result.RowsAffected(), nil
 }
 
+const lockSandboxes = `-- name: LockSandboxes :exec
+SELECT FROM sandboxes WHERE id = ANY((SELECT $1::text[])::text[]) ORDER BY id FOR NO KEY UPDATE
+`
+
+// The same of several, of any project, in the order in which all lock them.
+func (q *Queries) LockSandboxes(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, lockSandboxes, ids)
+	return err
+}
+
 const markDeleted = `-- name: MarkDeleted :exec
-UPDATE sandboxes SET deleted_at = now() WHERE id = ANY($1::text[])
+UPDATE sandboxes SET deleted_at = now() WHERE id = ANY((SELECT $1::text[])::text[])
 `
 
 func (q *Queries) MarkDeleted(ctx context.Context, ids []string) error {
@@ -661,6 +681,133 @@ func (q *Queries) Sandboxes(ctx context.Context, arg SandboxesParams) ([]Sandbox
 	var items []SandboxesRow
 	for rows.Next() {
 		var i SandboxesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Project,
+			&i.Template,
+			&i.TemplateName,
+			&i.Desired,
+			&i.Revision,
+			&i.Vcpus,
+			&i.MemoryBytes,
+			&i.DiskBytes,
+			&i.Metadata,
+			&i.ExpiresAt,
+			&i.OnExpiry,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.DeletedAt,
+			&i.Execution,
+			&i.Epoch,
+			&i.PlacementKind,
+			&i.Node,
+			&i.PodUid,
+			&i.State,
+			&i.ErrorCode,
+			&i.ErrorMessage,
+			&i.Since,
+			&i.ObservedAt,
+			&i.DiskOf,
+			&i.DiskState,
+			&i.Snapshot,
+			&i.Cold,
+			&i.Replaces,
+			&i.HeldBy,
+			&i.SuspendInto,
+			&i.ParentSandbox,
+			&i.ParentSnapshot,
+			&i.Recovery,
+			&i.RecoveryAt,
+			&i.RecoveryKind,
+			&i.AutoWake,
+			&i.IdleAfterSeconds,
+			&i.IdleAction,
+			&i.IdleEgress,
+			&i.Rolling,
+			&i.ActiveAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sandboxesByID = `-- name: SandboxesByID :many
+SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at, coalesce(r.kind, '')::text AS recovery_kind,
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
+FROM sandboxes s
+JOIN templates t ON t.id = s.template
+JOIN executions e ON e.id = s.execution
+LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+WHERE s.id = ANY((SELECT $1::text[])::text[])
+`
+
+type SandboxesByIDRow struct {
+	ID               string
+	Project          string
+	Template         string
+	TemplateName     string
+	Desired          string
+	Revision         int64
+	Vcpus            int32
+	MemoryBytes      int64
+	DiskBytes        int64
+	Metadata         []byte
+	ExpiresAt        *time.Time
+	OnExpiry         *string
+	CreatedAt        time.Time
+	UpdatedAt        time.Time
+	DeletedAt        *time.Time
+	Execution        string
+	Epoch            int64
+	PlacementKind    string
+	Node             string
+	PodUid           string
+	State            *string
+	ErrorCode        *string
+	ErrorMessage     *string
+	Since            *time.Time
+	ObservedAt       *time.Time
+	DiskOf           *string
+	DiskState        *string
+	Snapshot         *string
+	Cold             bool
+	Replaces         *string
+	HeldBy           *string
+	SuspendInto      *string
+	ParentSandbox    *string
+	ParentSnapshot   *string
+	Recovery         string
+	RecoveryAt       *time.Time
+	RecoveryKind     string
+	AutoWake         bool
+	IdleAfterSeconds *int32
+	IdleAction       *string
+	IdleEgress       bool
+	Rolling          []byte
+	ActiveAt         time.Time
+}
+
+// Of any project.
+func (q *Queries) SandboxesByID(ctx context.Context, ids []string) ([]SandboxesByIDRow, error) {
+	rows, err := q.db.Query(ctx, sandboxesByID, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SandboxesByIDRow
+	for rows.Next() {
+		var i SandboxesByIDRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Project,

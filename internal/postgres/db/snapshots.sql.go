@@ -11,12 +11,12 @@ import (
 )
 
 const automaticSnapshots = `-- name: AutomaticSnapshots :many
-SELECT id FROM snapshots WHERE sandbox = $1 AND name = '' AND deleted_at IS NULL ORDER BY id
+SELECT id FROM snapshots WHERE sandbox = ANY((SELECT $1::text[])::text[]) AND name = '' AND deleted_at IS NULL ORDER BY id
 `
 
-// Those of a sandbox that go with it.
-func (q *Queries) AutomaticSnapshots(ctx context.Context, sandbox string) ([]string, error) {
-	rows, err := q.db.Query(ctx, automaticSnapshots, sandbox)
+// Those of sandboxes that go with them.
+func (q *Queries) AutomaticSnapshots(ctx context.Context, sandboxes []string) ([]string, error) {
+	rows, err := q.db.Query(ctx, automaticSnapshots, sandboxes)
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +386,7 @@ func (q *Queries) ObserveSnapshots(ctx context.Context, arg ObserveSnapshotsPara
 }
 
 const operationsOfSnapshots = `-- name: OperationsOfSnapshots :many
-SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot FROM operations WHERE sandbox = ANY($1::text[]) AND status = 'running' AND snapshot IS NOT NULL
+SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot, coalesce(part_of, '')::text AS fork FROM operations WHERE sandbox = ANY($1::text[]) AND status = 'running' AND snapshot IS NOT NULL
 `
 
 type OperationsOfSnapshotsRow struct {
@@ -394,6 +394,7 @@ type OperationsOfSnapshotsRow struct {
 	Kind     string
 	Sandbox  string
 	Snapshot string
+	Fork     string
 }
 
 // Those that run and wait for a snapshot.
@@ -411,6 +412,7 @@ func (q *Queries) OperationsOfSnapshots(ctx context.Context, sandboxes []string)
 			&i.Kind,
 			&i.Sandbox,
 			&i.Snapshot,
+			&i.Fork,
 		); err != nil {
 			return nil, err
 		}

@@ -181,29 +181,14 @@ func (q *Queries) HoldTemplate(ctx context.Context, id string) (string, error) {
 	return id_2, err
 }
 
-const holdTemplates = `-- name: HoldTemplates :many
-SELECT id FROM templates WHERE id = ANY($1::text[]) AND deleted_at IS NULL ORDER BY id FOR KEY SHARE
+const holdTemplates = `-- name: HoldTemplates :exec
+SELECT id FROM templates WHERE id = ANY((SELECT $1::text[])::text[]) AND deleted_at IS NULL ORDER BY id FOR KEY SHARE
 `
 
 // As HoldTemplate. Returns those that aren't deleted.
-func (q *Queries) HoldTemplates(ctx context.Context, ids []string) ([]string, error) {
-	rows, err := q.db.Query(ctx, holdTemplates, ids)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+func (q *Queries) HoldTemplates(ctx context.Context, ids []string) error {
+	_, err := q.db.Exec(ctx, holdTemplates, ids)
+	return err
 }
 
 const inheritNames = `-- name: InheritNames :exec

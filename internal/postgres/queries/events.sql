@@ -7,12 +7,12 @@ VALUES (@project, @type, sqlc.narg('sandbox'), sqlc.narg('template'), sqlc.narg(
 INSERT INTO events (project, type, sandbox, operation, data)
 SELECT s.project, @type::text, s.id, sqlc.narg('operation')::text, @data::jsonb FROM sandboxes s WHERE s.id = @sandbox RETURNING project;
 
--- name: InsertSandboxEvents :many
--- One of each sandbox. Returns their projects.
+-- name: InsertSandboxEvents :exec
+-- Of sandboxes that the caller has locked. What is empty is null.
 INSERT INTO events (project, type, sandbox, operation, data)
-SELECT s.project, r.type, s.id, nullif(r.operation, ''), r.data::jsonb
-FROM (SELECT unnest(@sandboxes::text[]) AS sandbox, unnest(@types::text[]) AS type, unnest(@operations::text[]) AS operation, unnest(@data::text[]) AS data) r
-JOIN sandboxes s ON s.id = r.sandbox RETURNING project;
+SELECT r.project, r.type, r.sandbox, nullif(r.operation, ''), r.data::jsonb
+FROM (SELECT unnest(@projects::text[]) AS project, unnest(@sandboxes::text[]) AS sandbox, unnest(@types::text[]) AS type, unnest(@operations::text[]) AS operation,
+    unnest(@data::text[]) AS data) r;
 
 -- name: InsertTemplateEvent :many
 -- Returns the template's project.

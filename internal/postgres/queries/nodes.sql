@@ -53,13 +53,18 @@ FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coales
     WHERE e.node = n.name AND e.gone_at IS NULL AND (st.state IS NULL OR st.state IN ('running', 'paused'))) l
 WHERE n.name = @name;
 
--- name: LockSandboxesOfExecutions :many
+-- name: LockSandboxesOfExecutions :exec
 -- Held until the transaction ends; see LockSandbox. One that isn't there has been pruned.
-SELECT e.id, e.sandbox, (s.execution = e.id)::boolean AS current, dst.state AS disk_state, s.desired, e.snapshot, e.replaces, rst.state AS replaced_state,
-    rst.snapshot AS replaced_held_by, st.state
+SELECT FROM sandboxes s JOIN executions e ON e.sandbox = s.id WHERE e.id = ANY((SELECT @executions::text[])::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s;
+
+-- name: SandboxesOfExecutions :many
+-- With the operation that holds each, and the fork that it's part of; empty if there's none. They're locked.
+SELECT e.id, e.sandbox, s.project, (s.execution = e.id)::boolean AS current, dst.state AS disk_state, s.desired, e.snapshot, e.replaces, rst.state AS replaced_state,
+    rst.snapshot AS replaced_held_by, st.state, coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS operation_kind, coalesce(o.part_of, '')::text AS fork
 FROM executions e JOIN sandboxes s ON s.id = e.sandbox LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN execution_status rst ON rst.execution = e.replaces LEFT JOIN execution_status st ON st.execution = e.id
-WHERE e.id = ANY(@executions::text[]) ORDER BY s.id FOR NO KEY UPDATE OF s;
+LEFT JOIN operations o ON o.sandbox = s.id AND o.status = 'running' AND o.holds
+WHERE e.id = ANY((SELECT @executions::text[])::text[]);
 
 -- name: ObserveExecutions :many
 -- What is final stays: running and paused may become anything, stopped and suspended only lost or gone, failed and lost only gone. Returns those that
@@ -79,8 +84,8 @@ WHERE (execution_status.state IN ('running', 'paused') AND excluded.state <> exe
 RETURNING execution;
 
 -- name: MarkExecutionsGone :exec
-UPDATE executions SET gone_at = now() WHERE id = ANY(@executions::text[]) AND gone_at IS NULL;
+UPDATE executions SET gone_at = now() WHERE id = ANY((SELECT @executions::text[])::text[]) AND gone_at IS NULL;
 
 -- name: SandboxesThatRemain :many
 -- Those of which an execution isn't gone.
-SELECT DISTINCT sandbox FROM executions WHERE sandbox = ANY(@sandboxes::text[]) AND gone_at IS NULL;
+SELECT DISTINCT sandbox FROM executions WHERE sandbox = ANY((SELECT @sandboxes::text[])::text[]) AND gone_at IS NULL;

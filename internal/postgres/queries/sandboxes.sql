@@ -44,6 +44,22 @@ LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snaps
     WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = @project AND s.id = @id;
 
+-- name: SandboxesByID :many
+-- Of any project.
+SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
+    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
+    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
+    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at, coalesce(r.kind, '')::text AS recovery_kind,
+    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
+FROM sandboxes s
+JOIN templates t ON t.id = s.template
+JOIN executions e ON e.id = s.execution
+LEFT JOIN execution_status st ON st.execution = e.id
+LEFT JOIN execution_status dst ON dst.execution = e.disk_of
+LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+WHERE s.id = ANY((SELECT @ids::text[])::text[]);
+
 -- name: Sandboxes :many
 -- Newest first. A condition is what the state is a function of: what is desired of a sandbox, what was observed of its execution and of the
 -- one from whose disk that boots, and whether it's deleted. Without the deleted ones their index leaves them aside. It's planned for what is asked for
@@ -75,6 +91,10 @@ LIMIT @max_rows;
 -- Held until the transaction ends: a verb, and what a node has seen, change a sandbox one after the other.
 SELECT id FROM sandboxes WHERE project = @project AND id = @id FOR NO KEY UPDATE;
 
+-- name: LockSandboxes :exec
+-- The same of several, of any project, in the order in which all lock them.
+SELECT FROM sandboxes WHERE id = ANY((SELECT @ids::text[])::text[]) ORDER BY id FOR NO KEY UPDATE;
+
 -- name: Standing :one
 -- The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it, empty if none does.
 SELECT coalesce((SELECT max(e.epoch) FROM executions e WHERE e.sandbox = @sandbox::text), 0)::bigint AS epoch,
@@ -90,6 +110,10 @@ UPDATE sandboxes SET desired = coalesce(sqlc.narg('desired')::text, desired), ex
     expires_at = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE expires_at END,
     on_expiry = CASE WHEN @drop_lifetime::boolean THEN NULL ELSE on_expiry END
 WHERE id = @id;
+
+-- name: DesireDeleted :exec
+-- As Desire, of several that are to go.
+UPDATE sandboxes SET desired = 'deleted', revision = revision + 1, updated_at = now(), active_at = now(), expires_at = NULL, on_expiry = NULL WHERE id = ANY((SELECT @ids::text[])::text[]);
 
 -- name: FallBack :exec
 -- What couldn't be done isn't wanted any more: what is desired is what is. An execution that never came to run leaves its place to the one before.
@@ -150,7 +174,7 @@ UPDATE sandboxes SET file_key_sealed = coalesce(file_key_sealed, @file_key_seale
 UPDATE sandboxes SET file_key_sealed = NULL WHERE project = @project AND id = @id;
 
 -- name: MarkDeleted :exec
-UPDATE sandboxes SET deleted_at = now() WHERE id = ANY(@ids::text[]);
+UPDATE sandboxes SET deleted_at = now() WHERE id = ANY((SELECT @ids::text[])::text[]);
 
 -- name: PausedSandboxes :many
 -- Those of a node that are paused and nothing else is wanted of, the longest first. One whose suspend has just failed leaves its place to the others: see

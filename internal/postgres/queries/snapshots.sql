@@ -47,8 +47,8 @@ UPDATE snapshots SET deleted_at = now() WHERE project = @project AND deleted_at 
 SELECT coalesce(u.sandbox, '')::text AS sandbox FROM snapshots_in_use u WHERE u.snapshot = @snapshot::text LIMIT 1;
 
 -- name: AutomaticSnapshots :many
--- Those of a sandbox that go with it.
-SELECT id FROM snapshots WHERE sandbox = @sandbox AND name = '' AND deleted_at IS NULL ORDER BY id;
+-- Those of sandboxes that go with them.
+SELECT id FROM snapshots WHERE sandbox = ANY((SELECT @sandboxes::text[])::text[]) AND name = '' AND deleted_at IS NULL ORDER BY id;
 
 -- name: NodeSnapshots :many
 -- Every snapshot that isn't gone, with what is wanted of it. One that couldn't be made, or is lost, isn't any more.
@@ -97,7 +97,7 @@ UPDATE snapshots SET gone_at = now() WHERE id = ANY(@snapshots::text[]) AND gone
 
 -- name: OperationsOfSnapshots :many
 -- Those that run and wait for a snapshot.
-SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running' AND snapshot IS NOT NULL;
+SELECT id, kind, sandbox::text AS sandbox, snapshot::text AS snapshot, coalesce(part_of, '')::text AS fork FROM operations WHERE sandbox = ANY(@sandboxes::text[]) AND status = 'running' AND snapshot IS NOT NULL;
 
 -- name: SnapshotOwners :many
 -- The sandboxes that may have snapshots which aren't needed, in their order behind one; of one project, if that is given. Who has only one needs it, unless it's

@@ -6,9 +6,9 @@ SELECT pg_advisory_xact_lock(hashtextextended(@project::text || '/' || @name::te
 -- Keeps a template from being deleted until the end of the transaction. No row: it is deleted.
 SELECT id FROM templates WHERE id = @id AND deleted_at IS NULL FOR KEY SHARE;
 
--- name: HoldTemplates :many
+-- name: HoldTemplates :exec
 -- As HoldTemplate. Returns those that aren't deleted.
-SELECT id FROM templates WHERE id = ANY(@ids::text[]) AND deleted_at IS NULL ORDER BY id FOR KEY SHARE;
+SELECT id FROM templates WHERE id = ANY((SELECT @ids::text[])::text[]) AND deleted_at IS NULL ORDER BY id FOR KEY SHARE;
 
 -- name: CountTemplates :one
 SELECT count(*) FROM templates WHERE project = @project AND superseded_at IS NULL AND deleted_at IS NULL;
