@@ -151,19 +151,26 @@ func (h *Host) StopExecution(ctx context.Context, req *connect.Request[hostv1.St
 // usageInterval is how often the status is sent when nothing has changed but figures.
 const usageInterval = 5 * time.Second
 
-// Watch sends the whole status now, after each change, and now and then for the figures' sake.
+// Watch sends the whole status now, after each change, and now and then for the figures' sake. Changes that come one upon the other share a message.
 func (h *Host) Watch(ctx context.Context, req *connect.Request[hostv1.WatchRequest], stream *connect.ServerStream[hostv1.WatchResponse]) error {
 	h.listen(req.Msg.GetLife())
 	figures := time.NewTicker(usageInterval)
 	defer figures.Stop()
+	var p pace
 	for {
 		next := h.Changes.Next()
+		p.sent(time.Now())
 		if err := stream.Send(h.status()); err != nil {
 			return err
 		}
 		select {
 		case <-next:
 		case <-figures.C:
+		case <-ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(p.wait(time.Now())):
 		case <-ctx.Done():
 			return nil
 		}
