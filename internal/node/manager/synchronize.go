@@ -23,7 +23,7 @@ const (
 	quickAnswer = 200 * time.Millisecond
 	endTime     = time.Second            // how long an overtaken call may take to end by itself
 	passedTime  = 20 * time.Millisecond  // the same once the one that overtook it has its answer
-	minGap      = 10 * time.Millisecond  // between one overtaking and the next: so changes coalesce, and one alone is told at once
+	minGap      = 20 * time.Millisecond  // between one overtaking and the next: so changes coalesce, and one alone is told at once
 	maxGap      = 250 * time.Millisecond // to which that grows while overtaken calls bring no answer
 )
 
