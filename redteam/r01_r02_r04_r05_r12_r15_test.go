@@ -84,7 +84,9 @@ func TestR02MemoryHog(t *testing.T) {
 			said := box.begin(t, script)
 			eventually(t, callDeadline, "it has ended", func() bool { return strings.Contains(said(), "[") })
 			t.Logf("%s: %s", script, clip(said()))
-			box.wantFlat(t)
+			if box.state(t).State == "running" { // files in memory can't be taken from a guest: its kernel may have given up
+				box.wantFlat(t)
+			}
 		}
 	})
 	box.contained(t)
@@ -105,7 +107,7 @@ func TestR04DiskFill(t *testing.T) {
 		}
 		t.Logf("a file on a full disk: %d %s", a.status, a.code())
 		box.agentAnswers(t)
-		box.root(t, `rm /root/fill; mkdir /root/inodes; n=0; while touch /root/inodes/$n; do n=$((n+1)); done 2>/dev/null; echo $n; rm -r /root/inodes`)
+		box.root(t, `rm /root/fill; mkdir /root/inodes; cd /root/inodes; n=0; while touch $(seq $n $((n+199))); do n=$((n+200)); done 2>/dev/null; n=$(ls | wc -l); cd; rm -r /root/inodes; [ $n -gt 1000 ]`)
 		box.root(t, `dd if=/dev/zero of=/root/sparse bs=1 count=1 seek=16M 2>/dev/null; for n in 1 2 3 4 5 6 7 8; do dd if=/dev/urandom of=/root/sparse bs=4k count=4k conv=notrunc 2>/dev/null; sync; done; rm /root/sparse`)
 		ask(t, "PUT", box.file("/root/more", "root"), box.token, strings.Repeat("x", 1<<20), "Content-Type", "application/octet-stream").want(t, 200, 201)
 		const disk = 64 << 20                                  // of the mini template
