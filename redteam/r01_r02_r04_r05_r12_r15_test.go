@@ -141,7 +141,7 @@ func TestR05Descriptors(t *testing.T) {
 	box := armed(t)
 	unharmed(t, func() {
 		said := box.begin(t, `for n in 1 2 3 4; do /tmp/attack descriptors 30 & done; wait`)
-		eventually(t, callDeadline, "the guest has no more", func() bool { return strings.Contains(said(), "full:") || strings.Contains(said(), "[exit") })
+		eventually(t, 3*callDeadline, "the guest has no more", func() bool { return strings.Contains(said(), "full:") || strings.Contains(said(), "[exit") })
 		box.agentAnswers(t)
 		box.wantFlat(t)
 	})
