@@ -84,6 +84,11 @@ var mutants = []mutant{
 		pkg: "internal/host/snapshot", test: "TestADiskWhoseParentIsGoneIsComparedWithTheTemplates",
 	},
 	{
+		name: "parts of what is compressed taken for other blocks", kind: unit, file: "internal/host/snapshot/origin.go",
+		old: "return r.place == t.place\n", new: "return r.place-r.offset == t.place-t.offset\n",
+		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
+	},
+	{
 		name: "digest of a part taken over that was written since", kind: unit, file: "internal/host/snapshot/sums.go",
 		old: "!touches(p.Part, written) && !touches(p.Part, gone)", new: "len(written) >= 0 && !touches(p.Part, gone)",
 		pkg: "internal/host/snapshot", test: "TestADigestIsTakenOverWhereNothingWasWritten",

@@ -17,6 +17,7 @@ const (
 	iocFiemap     = 0xc020660b // FS_IOC_FIEMAP
 	extentLast    = 1 << 0
 	extentUnknown = 1 << 1 // its place isn't known yet
+	extentEncoded = 1 << 3 // it's compressed
 	extentInline  = 1 << 9 // it's in the file's own record
 	extentShared  = 1 << 13
 	extentsAtOnce = 512
@@ -85,6 +86,7 @@ type Extent struct {
 	Place  int64 // on the volume: files that share blocks have the same places; -1: it has none that another file could have
 	Bytes  int64
 	Shared bool // with another file, or with a snapshot of its subvolume
+	Packed bool // it's compressed, or a part of what is: each part has the place of the whole
 }
 
 // Extents calls do for each extent of a file, in the order of their offsets. What was written lately has its place when it was synced. ErrFragmented is
@@ -106,7 +108,7 @@ func Extents(ctx context.Context, path string, do func(Extent)) error {
 			return fmt.Errorf("measure %s: %w", path, errno)
 		}
 		for _, e := range m.extents[:m.mapped] {
-			out := Extent{Offset: int64(e.logical), Place: int64(e.physical), Bytes: int64(e.length), Shared: e.flags&extentShared != 0}
+			out := Extent{Offset: int64(e.logical), Place: int64(e.physical), Bytes: int64(e.length), Shared: e.flags&extentShared != 0, Packed: e.flags&extentEncoded != 0}
 			if e.flags&(extentUnknown|extentInline) != 0 {
 				out.Place = -1
 			}

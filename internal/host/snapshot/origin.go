@@ -40,12 +40,28 @@ func (s *Store) origin(template string, m Machine) (o Origin, give func()) {
 }
 
 // run is a part of a file with its place on the volume.
-type run struct{ offset, place, bytes int64 }
+type run struct {
+	offset, place, bytes int64
+	packed               bool // see disk.Extent
+}
+
+// shares reports whether two runs are the same blocks where they overlap. A part of what is compressed has the place of the whole: where two files have one, they have it at the
+// same offset, since a file is only copied as a whole here.
+func (r run) shares(t run) bool {
+	switch {
+	case r.place < 0 || t.place < 0 || r.packed != t.packed:
+		return false
+	case r.packed:
+		return r.place == t.place
+	default:
+		return r.place-r.offset == t.place-t.offset
+	}
+}
 
 // runs are a file's, in the order of their offsets.
 func (s *Store) runs(ctx context.Context, path string) ([]run, error) {
 	var out []run
-	err := s.cfg.Extents(ctx, path, func(e disk.Extent) { out = append(out, run{e.Offset, e.Place, e.Bytes}) })
+	err := s.cfg.Extents(ctx, path, func(e disk.Extent) { out = append(out, run{e.Offset, e.Place, e.Bytes, e.Packed}) })
 	return out, err
 }
 
@@ -91,7 +107,7 @@ func without(own, theirs []run) []seal.Part {
 			if t.offset >= end {
 				break
 			}
-			if r.place < 0 || t.place < 0 || r.place-r.offset != t.place-t.offset {
+			if !r.shares(t) {
 				continue
 			}
 			parts = appendPart(parts, at, max(at, t.offset))
