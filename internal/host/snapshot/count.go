@@ -119,11 +119,14 @@ func (l *ledger) file(ctx context.Context, c Config, path string) (sum int64) {
 	limited, cancel := context.WithTimeout(ctx, measurePatience)
 	defer cancel()
 	err := c.Extents(limited, path, func(e disk.Extent) {
-		if e.Place < 0 {
+		switch {
+		case e.Place < 0:
 			sum += e.Bytes
-			return
+		case !e.Packed:
+			sum += l.take(e.Place, e.Bytes)
+		case l.take(e.Place, blockBytes) > 0: // how many blocks it has isn't known: it counts with what is in it, by its first one
+			sum += e.Bytes
 		}
-		sum += l.take(e.Place, e.Bytes)
 	})
 	switch {
 	case err == nil || ctx.Err() != nil:

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	space "github.com/space-platform/space"
@@ -28,7 +29,7 @@ type farm struct {
 	named func() // called when one that was counted is about to get its name, unless nil
 }
 
-func newFarm(t *testing.T) *farm {
+func newFarm(t *testing.T, options ...string) *farm {
 	dir := t.TempDir()
 	v := disk.Volume{Path: filepath.Join(dir, "volume"), Image: filepath.Join(dir, "volume.img"), Bytes: disk.MinBytes, Reserve: 1}
 	t.Cleanup(func() {
@@ -38,6 +39,11 @@ func newFarm(t *testing.T) *farm {
 	})
 	if err := v.Ensure(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	for _, o := range options {
+		if err := unix.Mount("", v.Path, "", unix.MS_REMOUNT, o); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f := &farm{t: t, dir: v.Path, of: space.NewID(space.PrefixTemplate), at: time.Now().Add(-time.Hour)}
 	var err error
@@ -127,7 +133,13 @@ func (f *farm) counts(when string, want map[string]int64) {
 
 // TestEachBlockCountsOnce takes pairs of snapshots, which share everything, chains of them, and some of forks.
 func TestEachBlockCountsOnce(t *testing.T) {
-	f := newFarm(t)
+	for name, options := range map[string][]string{"plain": nil, "compressed": {"compress-force=zstd"}} {
+		t.Run(name, func(t *testing.T) { eachCountsOnce(newFarm(t, options...)) })
+	}
+}
+
+func eachCountsOnce(f *farm) {
+	t := f.t
 	box := f.sandbox(f.template(DiskName))
 	f.write(box, 0, 3*mib)
 	a, b := f.take(box), f.take(box)
