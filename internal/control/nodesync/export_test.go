@@ -57,3 +57,6 @@ func (f *Figures) Take(r Report) { f.f.take(r) }
 
 // Len is of how many executions there are figures.
 func (f *Figures) Len() int { return len(f.f.last) }
+
+// OrderGap is how far answers with orders are apart for a node at work.
+const OrderGap = orderGap

@@ -19,6 +19,10 @@ const (
 	pollEvery = 2 * time.Second
 	// seeEvery is how exactly it's recorded when a node was last heard of, and what it has free: to write that with each call costs each call a commit.
 	seeEvery = 15 * time.Second
+	// orderGap is how far answers with orders are apart while the node is at work on so many: those that come in a row share one, which the node writes down and
+	// calls again after. A node that has little to do gets each order at once.
+	orderGap   = 15 * time.Millisecond
+	manyOrders = 4
 )
 
 // Store keeps what is wanted and what is observed.
@@ -48,6 +52,7 @@ type Node struct {
 	facts   record.Facts    // as written last
 	seenAt  time.Time       // when they were; zero: never by this process
 	doubted map[string]bool // by the last plan
+	ordered time.Time       // when orders were given last
 	sent    sent
 
 	figures  figures
@@ -215,6 +220,7 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 		poll := time.NewTimer(min(again, pollEvery))
 		select {
 		case <-rung:
+			n.keepApart(ctx)
 		case <-poll.C:
 		case <-over.C:
 			poll.Stop()
@@ -233,6 +239,17 @@ func (n *Node) hang(ctx context.Context, report Report, plan Plan, rung <-chan s
 	}
 }
 
+// keepApart returns when orders may be given again, or when the call is over.
+func (n *Node) keepApart(ctx context.Context) {
+	if len(n.sent) < manyOrders {
+		return
+	}
+	select {
+	case <-time.After(orderGap - time.Since(n.ordered)):
+	case <-ctx.Done():
+	}
+}
+
 // answer remembers what the node is told. A caller that is gone hears nothing; one that only has a newer call under way still listens.
 func (n *Node) answer(ctx context.Context, report Report, plan Plan, due []Order) (Answer, error) {
 	if ctx.Err() != nil && !overtaken(ctx) {
@@ -244,6 +261,9 @@ func (n *Node) answer(ctx context.Context, report Report, plan Plan, due []Order
 	}
 	n.doubted = plan.Doubts
 	n.sent.mark(due, time.Now())
+	if len(due) > 0 {
+		n.ordered = time.Now()
+	}
 	return out, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,48 @@ func TestHangsUntilThereAreOrders(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// TestABusyNodeGetsOrdersTogether: the first ones are given as they come. While a node is at work on as many, those that come in a row share an answer.
+func TestABusyNodeGetsOrdersTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble()
+		began := time.Now()
+		var wanted []record.WantedExecution
+		want := func() {
+			wanted = append(wanted, record.WantedExecution{Route: newRoute(), Want: record.WantRunning, Recorded: space.ExecutionPending})
+			b.store.want(wanted...)
+			b.bell.Ring(wake.Node("n"))
+			synctest.Wait()
+		}
+		var at []time.Duration
+		var orders []int
+		for ordered := 0; ordered < 8; {
+			done := b.start(t.Context(), report(wanted), time.Minute)
+			time.Sleep(time.Millisecond)
+			for len(wanted) < 8 {
+				if want(); len(done) > 0 {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			got := <-done
+			ordered += len(got.orders)
+			at, orders = append(at, time.Since(began)/time.Millisecond), append(orders, len(got.orders))
+		}
+		if want := []int{1, 1, 1, 1, 4}; !slices.Equal(orders, want) || at[4]-at[3] != nodesync.OrderGap/time.Millisecond {
+			t.Errorf("%v orders came at %v ms, want %v and the last ones %s after those before", orders, at, want, nodesync.OrderGap)
+		}
+	})
+}
+
+// report is what a node says that has begun with what was wanted of it.
+func report(wanted []record.WantedExecution) nodesync.Report {
+	out := empty()
+	for _, w := range wanted {
+		out.Executions = append(out.Executions, nodesync.ExecutionReport{Route: w.Route, State: space.ExecutionPending})
+	}
+	return out
 }
 
 func TestHangsNoLongerThanAllowed(t *testing.T) {
