@@ -213,9 +213,9 @@ func testKilledInABuild(t *testing.T) {
 			if left := existing(filepath.Join(platform.instance.Volume(), "templates", "*.new")); len(left) > 0 {
 				t.Errorf("what was begun is left: %q", left)
 			}
-			wantReady(t, buildTemplate(t, onMini("again", client.TemplateStep{Run: ptr("echo made >/etc/made")})))
 		})
 	}
+	wantReady(t, buildTemplate(t, onMini("again", client.TemplateStep{Run: ptr("echo made >/etc/made")})))
 }
 
 // testKilledInAVerb kills spaced-host, a sandbox's machine, and the jailer and Firecracker of the next one, at each step of a suspend and a restore, and at some of a
@@ -233,11 +233,11 @@ func testKilledInAVerb(t *testing.T) {
 		{killedRestore, instance.Host, append(m.only("record"), m.started()...)},
 		{killedRestore, loadedVictim, m.started()},
 		{killedSnapshot, instance.Host, s.only("device state", "name")},
-		{killedSnapshot, machineVictim, s.only("device state", "manifest")},
+		{killedSnapshot, machineVictim, s.only("device state")},
 		{killedFork, instance.Host, m.only("program")},
 		{killedFork, loadedVictim, m.only("program")},
 		{killedRollback, instance.Host, m.only("link")},
-		{killedRollback, loadedVictim, m.only("program", "API")},
+		{killedRollback, loadedVictim, m.only("API")},
 	} {
 		for _, p := range c.steps {
 			t.Run(c.verb.name+"/"+string(c.victim)+"/"+p.name, func(t *testing.T) {

@@ -15,10 +15,7 @@ import (
 
 // TestFirecracker plays on a platform whose machines run with the real Firecracker: 'make test-firecracker' makes it.
 func TestFirecracker(t *testing.T) {
-	n, err := platform.client.Node(t.Context())
-	if err != nil || n.Driver != "firecracker" || !n.TenantBoundary {
-		t.Fatalf("the node is %+v, %v", n, err)
-	}
+	mustBeFirecracker(t)
 	t.Run("a life by hand", func(t *testing.T) {
 		play(t, "testdata/firecracker_life.txtar")
 		wantNoMachine(t)
@@ -27,13 +24,27 @@ func TestFirecracker(t *testing.T) {
 	t.Run("a killed spaced-host", testKilledHost)
 	t.Run("a killed machine", testKilledMachine)
 	t.Run("memory page by page", testPaged)
-	t.Run("a full disk", testFullDisk)
-	t.Run("damaged snapshots", testDamagedSnapshots)
 	t.Run("killed in a create", testKilledInACreate)
 	t.Run("killed in a template's build", testKilledInABuild)
-	t.Run("killed in a verb", testKilledInAVerb)
 	t.Run("daemons killed in a suspend and a restore", TestKilledDaemonsInASuspend)
 	wantNoMachine(t)
+}
+
+// TestFirecrackersHarm is what befalls sandboxes and their snapshots on such a platform, step by step.
+func TestFirecrackersHarm(t *testing.T) {
+	mustBeFirecracker(t)
+	t.Run("a full disk", testFullDisk)
+	t.Run("damaged snapshots", testDamagedSnapshots)
+	t.Run("killed in a verb", testKilledInAVerb)
+	wantNoMachine(t)
+}
+
+func mustBeFirecracker(t *testing.T) {
+	t.Helper()
+	n, err := platform.client.Node(t.Context())
+	if err != nil || n.Driver != "firecracker" || !n.TenantBoundary {
+		t.Fatalf("the node is %+v, %v", n, err)
+	}
 }
 
 // wantNoMachine waits until no process, namespace or cgroup of a machine is left. The daemons have some of their own.
