@@ -50,10 +50,22 @@ func (e *execution) obey(ctx context.Context) {
 	for {
 		select {
 		case c := <-e.commands:
-			c.do(ctx)
+			e.heed(ctx, c)
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// heed does what the owner is told, unless its time is over: then it may not even have found the machine.
+func (e *execution) heed(ctx context.Context, c command) {
+	switch {
+	case ctx.Err() == nil:
+		c.do(ctx)
+	case e.table.ctx.Err() != nil:
+		c.refuse(errStopping())
+	default:
+		c.refuse(e.errEnding())
 	}
 }
 

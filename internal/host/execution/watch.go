@@ -58,7 +58,7 @@ func (e *execution) keepLinked(ctx context.Context) {
 				backOff = min(2*backOff, longestBackOff)
 			}
 		case c := <-e.commands:
-			c.do(ctx)
+			e.heed(ctx, c)
 			if ctx.Err() != nil || isSignalled(e.ended) {
 				return
 			}
