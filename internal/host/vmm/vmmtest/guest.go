@@ -32,6 +32,8 @@ type guest struct {
 	link *link.Link
 
 	greeted  time.Time // when the newest greeting began
+	told     time.Time // when it ended: the guest had been sent the time
+	heard    time.Time // when the first command after it ended: the guest had set its clock; zero before
 	released bool      // by recover
 }
 
@@ -57,7 +59,7 @@ func (g *guest) greet(adopt bool) time.Time {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	g.conn, g.link = d.conn, l
+	g.conn, g.link, g.told, g.heard = d.conn, l, time.Now(), time.Time{}
 	g.t.Cleanup(func() { l.Close() })
 	return g.greeted
 }
@@ -88,6 +90,9 @@ func (g *guest) as(user, command string) string {
 	out, exit, err := g.run(g.s.within(g.t), &sessionv1.Spec{Argv: []string{"sh", "-c", command}, User: user, Cwd: "/"})
 	if err != nil {
 		g.t.Fatalf("run %q: %v", command, err)
+	}
+	if g.heard.IsZero() {
+		g.heard = time.Now()
 	}
 	if exit.GetCode() != 0 || exit.GetSignal() != 0 || exit.GetError() != "" {
 		g.t.Fatalf("run %q: printed %q and ended with %v", command, out, exit)
