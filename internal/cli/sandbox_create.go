@@ -44,7 +44,7 @@ func sandboxCreateCommand(n *connection) *cobra.Command {
 		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
 			return err
 		}
-		if in.Lifecycle, err = f.lifecycle(cmd); err != nil {
+		if in.Lifecycle, err = f.lifecycle(cmd, client.Lifecycle{}); err != nil {
 			return err
 		}
 		setSize(cmd, "vcpus", &vcpus, &in.Vcpus)

@@ -19,8 +19,9 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 	f := &lifeFlags{}
 	c := &cobra.Command{
 		Use: "update SANDBOX", Short: "Change a sandbox's metadata, environment or lifetime", Args: cobra.ExactArgs(1),
-		Long: "Changes what is given. Metadata and environment are replaced as a whole.",
+		Long: "Changes what is given. Metadata and environment are replaced as a whole; --snapshot-keep, too.",
 		Example: "  space sandbox update sbx_… --lifetime 2h --on-expiry stop\n" +
+			"  space sandbox update sbx_… --snapshot-every none\n" +
 			"  space sandbox update sbx_… --metadata team=a --metadata run=7",
 	}
 	c.ValidArgsFunction = n.completes(false, sandboxes())
@@ -34,7 +35,7 @@ func sandboxUpdateCommand(n *connection) *cobra.Command {
 		if in.Metadata, in.Env, in.Lifetime, err = f.values(); err != nil {
 			return err
 		}
-		if in.Lifecycle, err = f.lifecycle(c); err != nil {
+		if in.Lifecycle, err = f.change(ctx, c, cl, args[0]); err != nil {
 			return err
 		}
 		s, err := cl.UpdateSandbox(ctx, args[0], in)
@@ -54,17 +55,6 @@ type lifeFlags struct {
 	lifecycleFlags
 }
 
-// lifecycleFlags are what a sandbox does by itself.
-type lifecycleFlags struct {
-	autoWake             bool
-	idle                 time.Duration
-	onIdle               gen.IdleAction
-	idleEgress           bool
-	diskEvery, fullEvery time.Duration
-	budget               int
-	keep                 []string
-}
-
 // add adds the flags, with the actions that may be taken when a lifetime ends.
 func (f *lifeFlags) add(c *cobra.Command, actions ...gen.LifetimeOnExpiry) {
 	s := c.Flags()
@@ -77,84 +67,6 @@ func (f *lifeFlags) add(c *cobra.Command, actions ...gen.LifetimeOnExpiry) {
 	}
 	choiceVar(c, &f.onExpiry, "on-expiry", usage, actions)
 	f.lifecycleFlags.add(c)
-}
-
-func (f *lifecycleFlags) add(c *cobra.Command) {
-	s := c.Flags()
-	s.BoolVar(&f.autoWake, "auto-wake", true, "wake it by itself when somebody needs it to run")
-	spanVar(s, &f.idle, "idle", "after how long without activity --on-idle happens; 6h if not given", time.Minute, 365*day)
-	choiceVar(c, &f.onIdle, "on-idle", "what happens when nothing was done with it for --idle; suspend if not given", []gen.IdleAction{"suspend", "delete", "none"})
-	s.BoolVar(&f.idleEgress, "idle-egress", false, "let what it sends to the network count as activity")
-	spanVar(s, &f.fullEvery, "snapshot-every", "time between snapshots that it takes of itself; none if not given", time.Minute, 7*day)
-	spanVar(s, &f.diskEvery, "disk-snapshot-every", "time between snapshots of its disk alone; none if not given", time.Minute, 7*day)
-	numberVar(s, &f.budget, "snapshot-budget-mb", "", "what those may take together, in MiB; unlimited if not given", 1, 1<<24)
-	s.StringArrayVar(&f.keep, "snapshot-keep", nil, "EVERY:FOR, which of those are kept: one for each 1h of the last 24h with 1h:24h, all of the last hour with 0:1h; may be repeated")
-}
-
-// lifecycle is nil if nothing is said of it.
-func (f *lifecycleFlags) lifecycle(c *cobra.Command) (*gen.Lifecycle, error) {
-	var out gen.Lifecycle
-	given := c.Flags().Changed
-	if given("auto-wake") {
-		out.AutoWake = &f.autoWake
-	}
-	if given("idle") || given("on-idle") || given("idle-egress") {
-		out.Idle = &gen.Idle{Action: cmp.Or(f.onIdle, "suspend")}
-		if given("idle") {
-			out.Idle.AfterSeconds = wholeSeconds(f.idle)
-		}
-		if given("idle-egress") {
-			out.Idle.Egress = &f.idleEgress
-		}
-	}
-	if given("snapshot-every") || given("disk-snapshot-every") {
-		out.Rolling = &gen.Rolling{FullEverySeconds: wholeSeconds(f.fullEvery), DiskEverySeconds: wholeSeconds(f.diskEvery)}
-	}
-	if given("snapshot-budget-mb") {
-		if out.Rolling == nil {
-			return nil, wrongly("add --snapshot-every, for example --snapshot-every 10m", "--snapshot-budget-mb is of snapshots that it takes of itself, and it takes none")
-		}
-		budget := int64(f.budget)
-		out.Rolling.BudgetMb = &budget
-	}
-	if given("snapshot-keep") {
-		if out.Rolling == nil {
-			return nil, wrongly("add --snapshot-every, for example --snapshot-every 10m", "--snapshot-keep is of snapshots that it takes of itself, and it takes none")
-		}
-		keep, err := tiers(f.keep)
-		if err != nil {
-			return nil, err
-		}
-		out.Rolling.Keep = &keep
-	}
-	if out == (gen.Lifecycle{}) {
-		return nil, nil
-	}
-	return &out, nil
-}
-
-// tiers reads EVERY:FOR.
-func tiers(list []string) ([]gen.Tier, error) {
-	var out []gen.Tier
-	for _, t := range list {
-		every, whole, ok := strings.Cut(t, ":")
-		e, err := time.ParseDuration(every)
-		w, werr := time.ParseDuration(whole)
-		if !ok || err != nil || werr != nil {
-			return nil, wrongly("write EVERY:FOR, for example 1h:24h", "--snapshot-keep %q isn't two times", t)
-		}
-		out = append(out, gen.Tier{EverySeconds: int(e / time.Second), ForSeconds: int(w / time.Second)})
-	}
-	return out, nil
-}
-
-// wholeSeconds is a time that may not be given.
-func wholeSeconds(d time.Duration) *int {
-	if d == 0 {
-		return nil
-	}
-	n := int(d / time.Second)
-	return &n
 }
 
 // values are nil for what wasn't given.

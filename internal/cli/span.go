@@ -15,18 +15,31 @@ const day = 24 * time.Hour
 type span struct {
 	to          *time.Duration
 	least, most time.Duration
+	none        bool // "none" is one, too: 0
 }
 
 // spanVar adds such a flag. The time is 0 if the flag isn't given, so least is longer than that: who gives 0 has mistaken something, and
 // mustn't be understood as if they had given nothing.
 func spanVar(f *pflag.FlagSet, to *time.Duration, name, usage string, least, most time.Duration) {
-	f.Var(span{to, least, most}, name, usage)
+	f.Var(span{to: to, least: least, most: most}, name, usage)
+}
+
+// spanOrNoneVar does the same, and takes none as well, which is 0.
+func spanOrNoneVar(f *pflag.FlagSet, to *time.Duration, name, usage string, least, most time.Duration) {
+	f.Var(span{to: to, least: least, most: most, none: true}, name, usage)
 }
 
 // Set implements pflag.Value.
 func (s span) Set(text string) error {
+	if s.none && text == "none" {
+		*s.to = 0
+		return nil
+	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
+		if s.none {
+			return errors.New("it's neither a time like 90s, 15m or 24h nor none")
+		}
 		return errors.New("it isn't a time like 90s, 15m or 24h")
 	}
 	if d < s.least || d > s.most {

@@ -42,7 +42,7 @@ func templateCreateCommand(n *connection) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if life, err := f.lifecycle(cmd); err != nil {
+		if life, err := f.lifecycle(cmd, client.Lifecycle{}); err != nil {
 			return err
 		} else if life != nil {
 			in.Lifecycle = life

@@ -34,7 +34,7 @@ func resume(now record.Situation, operation string) (record.Change, error) {
 	case state == space.StateRunning:
 		return record.Change{Kind: record.ResumeSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StateResuming):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is paused can be resumed; wake has it run again, whatever it is", state)
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is paused can be resumed; %s", state, runsAgainBy(state))
 	}
 	if _, err := now.Room(quota.OfResume(now.Sandbox.Shape)); err != nil { // of its memory nothing was given away
 		return record.Change{}, err
@@ -70,7 +70,7 @@ func restore(now record.Situation, operation, execution string, cold bool, at ti
 	case state == space.StateRunning:
 		return record.Change{Kind: record.RestoreSandbox, Done: true, Operation: operation}, nil
 	case state != space.StateSuspended:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is suspended can be restored; wake has it run again, whatever it is", state)
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is suspended can be restored; %s", state, runsAgainBy(state))
 	}
 	if err := fits(now, quota.OfStart(box.Shape)); err != nil {
 		return record.Change{}, err
@@ -267,7 +267,7 @@ func rouse(now record.Situation, operation, execution string, at time.Time) (rec
 	case space.StateSuspended:
 		return restore(now, operation, execution, false, at)
 	case space.StateLost:
-		return record.Change{}, space.Errorf(space.CodeExecutionLost, "the sandbox is lost: start boots it from its disk as that is, rollback returns it to its recovery point")
+		return record.Change{}, space.Errorf(space.CodeExecutionLost, "the sandbox is lost: %s", runsAgainBy(state))
 	default:
 		return start(now, operation, execution, at)
 	}
@@ -297,4 +297,12 @@ func roll(now record.Situation, snapshot string, at time.Time) (record.Change, e
 		return record.Change{}, err
 	}
 	return record.Change{Snapshot: &record.NewSnapshot{ID: snapshot, Route: now.Sandbox.Execution.Route, Kind: kind, Purpose: record.PurposeRolling}}, nil
+}
+
+// runsAgainBy says what has a sandbox run, whatever it is.
+func runsAgainBy(state space.State) string {
+	if state == space.StateLost {
+		return "start boots it from its disk as that is, rollback returns it to its recovery point"
+	}
+	return "wake has it run again, whatever it is"
 }
