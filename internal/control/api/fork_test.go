@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -158,6 +159,37 @@ func TestAForkLetsGoOfItsSource(t *testing.T) {
 	for _, f := range []gen.Operation{o, more} {
 		for _, id := range *operation(t, r.do(t, "GET", "/v1/operations/"+f.Id+"?wait=30s", nil), 200, "succeeded").Children {
 			r.state(t, id, gen.SandboxStateRunning)
+		}
+	}
+}
+
+// TestAForkOutlivesItsSource deletes the source before its snapshot is ready: what the fork says is what its children say, whether the snapshot comes or not.
+func TestAForkOutlivesItsSource(t *testing.T) {
+	for _, end := range []struct {
+		snapshot record.SnapshotStatus
+		fork     gen.OperationStatus
+		child    gen.SandboxState
+	}{
+		{record.SnapshotStatus{State: record.SnapshotReady, Digest: strings.Repeat("1", 64), At: time.Now(), Bytes: 5 << 20, Driver: "fake", Version: "1"}, "succeeded", gen.SandboxStateRunning},
+		{record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeConflict, "its source was deleted")}, "failed", gen.SandboxStateFailed},
+	} {
+		r := newRig(t)
+		box := r.sandbox(t)
+		r.node.change(func() {
+			r.node.take = func(nodesync.Order) record.SnapshotStatus { return record.SnapshotStatus{State: record.SnapshotMaking} }
+		})
+		o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", `{"count":2}`).want(t, 202))
+		r.node.without(t, func() bool { return len(r.node.snapshots) == 1 })
+		r.deleteSandbox(t, box.Id)
+		operation(t, r.do(t, "GET", "/v1/operations/"+o.Id, nil), 200, "running")
+		r.node.change(func() {
+			for id := range r.node.snapshots {
+				r.node.snapshots[id] = end.snapshot
+			}
+		})
+		o = operation(t, r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil), 200, end.fork)
+		for _, id := range *o.Children {
+			r.state(t, id, end.child)
 		}
 	}
 }

@@ -60,8 +60,9 @@ func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) er
 }
 
 const endSandboxOperation = `-- name: EndSandboxOperation :many
+WITH free AS (UPDATE operations SET holds = false WHERE sandbox = $4::text AND status = 'running' AND holds AND kind = 'fork_sandbox')
 UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
-WHERE sandbox = $4::text AND status = 'running' AND holds RETURNING id, part_of
+WHERE sandbox = $4::text AND status = 'running' AND holds AND kind <> 'fork_sandbox' RETURNING id, part_of
 `
 
 type EndSandboxOperationParams struct {
@@ -76,7 +77,8 @@ type EndSandboxOperationRow struct {
 	PartOf *string
 }
 
-// Ends the one that runs and holds it, if one does; one that has ended keeps its end.
+// Ends the one that runs and holds it, if one does; one that has ended keeps its end. A fork isn't ended but lets go: it ends with its children, which are
+// loaded from a snapshot that may come yet.
 func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperationParams) ([]EndSandboxOperationRow, error) {
 	rows, err := q.db.Query(ctx, endSandboxOperation,
 		arg.Status,
