@@ -177,6 +177,10 @@ func testFullDisk(t *testing.T) {
 	_, err = platform.client.WakeSandbox(t.Context(), s.Id)
 	clear("a wake", err)
 	give()
+	eventually(t, bootDeadline, "a sandbox is made again", func() bool {
+		again, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
+		return err == nil && platform.client.DeleteSandbox(t.Context(), again.Id) == nil
+	})
 	now, err := platform.client.WakeSandbox(t.Context(), s.Id)
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +191,4 @@ func testFullDisk(t *testing.T) {
 	if left := existing(filepath.Join(platform.instance.Volume(), "snapshots", "*.new")); len(left) > 0 {
 		t.Errorf("what was begun is left: %q", left)
 	}
-	eventually(t, bootDeadline, "a sandbox is made again", func() bool {
-		again, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})
-		return err == nil && platform.client.DeleteSandbox(t.Context(), again.Id) == nil
-	})
 }
