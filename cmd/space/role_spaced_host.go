@@ -99,7 +99,7 @@ const poolShare = 10
 
 func poolConfig(c instance.Config) (execution.PoolConfig, error) {
 	if c.PoolSize != instance.PoolAuto {
-		n, err := strconv.Atoi(c.PoolSize)
+		n, err := strconv.Atoi(string(c.PoolSize))
 		return execution.PoolConfig{Size: n}, err
 	}
 	if c.PoolMemoryMiB > 0 {

@@ -35,7 +35,7 @@ type Config struct {
 	VolumeGiB int `toml:"volume_gib"`
 	// PoolSize is how many machines of each template and shape wait, restored and warm, for the next sandboxes: a number up to MaxPoolSize, or
 	// "auto" for as many as recent demand says. Empty: auto.
-	PoolSize string `toml:"pool_size"`
+	PoolSize PoolSize `toml:"pool_size"`
 	// PoolMemoryMiB is how much memory they may take together with "auto". 0: a tenth of the node's.
 	PoolMemoryMiB int `toml:"pool_memory_mib"`
 	// MemoryOvercommit is how many times the memory that the node has for sandboxes is promised, 1 to MaxMemoryOvercommit. 0: once, and no sandbox touches a page that the
@@ -87,15 +87,24 @@ func (c Config) checkOvercommit() error {
 	return nil
 }
 
+// PoolSize is a number, or PoolAuto. A file may have the number with quotation marks or without.
+type PoolSize string
+
 // PoolAuto is the PoolSize that follows demand.
-const PoolAuto = "auto"
+const PoolAuto PoolSize = "auto"
+
+// UnmarshalTOML implements toml.Unmarshaler. What is no size is refused later, with all else that makes no sense.
+func (p *PoolSize) UnmarshalTOML(value any) error {
+	*p = PoolSize(fmt.Sprint(value))
+	return nil
+}
 
 // MaxPoolSize is the largest PoolSize. Each machine that waits takes some 40 MiB.
 const MaxPoolSize = 64
 
 // checkPool refuses a pool that isn't one.
 func (c Config) checkPool() error {
-	if n, err := strconv.Atoi(c.PoolSize); c.PoolSize != PoolAuto && (err != nil || n < 0 || n > MaxPoolSize) {
+	if n, err := strconv.Atoi(string(c.PoolSize)); c.PoolSize != PoolAuto && (err != nil || n < 0 || n > MaxPoolSize) {
 		return fmt.Errorf("configuration: pool_size is %q, want %q or a number from 0 to %d", c.PoolSize, PoolAuto, MaxPoolSize)
 	}
 	if c.PoolMemoryMiB < 0 {

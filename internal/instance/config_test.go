@@ -25,13 +25,25 @@ func TestWhatOnlyFirecrackerDoes(t *testing.T) {
 	}
 }
 
+func TestThePoolsSizeIsANumberOrAuto(t *testing.T) {
+	i := own(t)
+	for text, want := range map[string]instance.PoolSize{"": instance.PoolAuto, "pool_size = 0": "0", `pool_size = "0"`: "0", "pool_size = 64": "64", `pool_size = "auto"`: instance.PoolAuto} {
+		configure(t, i, text)
+		if c, err := instance.LoadConfig(i); err != nil || c.PoolSize != want {
+			t.Errorf("%q: %q, %v, want %q", text, c.PoolSize, err, want)
+		}
+	}
+}
+
 func TestAConfigurationThatMakesNoSenseIsRefused(t *testing.T) {
 	i := own(t)
 	for text, want := range map[string]string{
 		"network_send_bytes = -1":                    "network_send_bytes is -1, want 0 for no limit or at least 100000",
 		"network_receive_bytes = 99999":              "network_receive_bytes is 99999",
 		"network_bytes = 1":                          `unknown key "network_bytes"`,
-		"pool_size = \"65\"":                         "pool_size",
+		"pool_size = \"65\"":                         `pool_size is "65"`,
+		"pool_size = 65":                             `pool_size is "65"`,
+		"pool_size = 0.5":                            `pool_size is "0.5"`,
 		`firecracker = "/fc"`:                        "firecracker and jailer belong together",
 		`jailer = "/jailer"`:                         "firecracker and jailer belong together",
 		`cpu_template = "cpu.json"`:                  `cpu_template is "cpu.json", want an absolute path`,
