@@ -85,7 +85,7 @@ func configure(i instance.Instance) error {
 }
 
 // poolSize is the pool of the platform under test: SPACE_E2E_POOL, or what is usual.
-func poolSize() string { return cmp.Or(os.Getenv("SPACE_E2E_POOL"), instance.PoolAuto) }
+func poolSize() string { return cmp.Or(os.Getenv("SPACE_E2E_POOL"), string(instance.PoolAuto)) }
 
 // pooled tells whether machines wait for sandboxes in the platform under test.
 func pooled() bool { return poolSize() != "0" }
