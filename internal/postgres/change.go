@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/postgres/db"
 )
@@ -39,11 +40,15 @@ func lockSandbox(ctx context.Context, q *db.Queries, project, id string) (record
 	if _, err := q.LockSandbox(later(ctx), db.LockSandboxParams{Project: project, ID: id}); err != nil {
 		return record.Sandbox{}, err
 	}
-	row, err := q.Sandbox(ctx, db.SandboxParams{Project: project, ID: id})
+	boxes, err := readSandboxes(ctx, q, []string{id})
 	if err != nil {
-		return record.Sandbox{}, missing(err, "sandbox")
+		return record.Sandbox{}, err
 	}
-	return sandbox(row)
+	box := boxes[id]
+	if box.ID == "" || box.Project != project {
+		return record.Sandbox{}, space.Errorf(space.CodeNotFound, "the sandbox does not exist")
+	}
+	return box, nil
 }
 
 func situation(ctx context.Context, q *db.Queries, project, id string) (record.Situation, error) {

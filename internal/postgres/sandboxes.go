@@ -125,7 +125,7 @@ func readSandboxes(ctx context.Context, q *db.Queries, ids []string) (map[string
 	}
 	out := make(map[string]record.Sandbox, len(rows))
 	for _, r := range rows {
-		if out[r.ID], err = sandbox(db.SandboxRow(r)); err != nil {
+		if out[r.ID], err = sandbox(r); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,7 @@ func (s *Store) Sandboxes(ctx context.Context, project string, f record.SandboxF
 			return err
 		}
 		for _, row := range rows {
-			one, err := sandbox(db.SandboxRow(row))
+			one, err := sandbox(db.SandboxesByIDRow(row))
 			if err != nil {
 				return err
 			}
@@ -191,7 +191,7 @@ func conditionText(c record.SandboxCondition) string {
 	return out
 }
 
-func sandbox(r db.SandboxRow) (record.Sandbox, error) {
+func sandbox(r db.SandboxesByIDRow) (record.Sandbox, error) {
 	out := record.Sandbox{
 		ID: r.ID, Project: r.Project, Template: r.Template, TemplateName: r.TemplateName, Desired: record.Desired(r.Desired), Revision: r.Revision,
 		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Lifetime: lifetime(r.ExpiresAt, r.OnExpiry), Deleted: r.DeletedAt != nil,

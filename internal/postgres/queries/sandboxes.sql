@@ -29,21 +29,6 @@ INSERT INTO events (project, type, sandbox, operation, data) SELECT @project, 's
 INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces)
 VALUES (@id, @sandbox, @epoch, @placement_kind, @node, @pod_uid, @disk_of, @snapshot, @cold, @replaces);
 
--- name: Sandbox :one
-SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
-    s.expires_at, s.on_expiry, s.created_at, s.updated_at, s.deleted_at, e.id AS execution, e.epoch, e.placement_kind, e.node, e.pod_uid,
-    st.state, st.error_code, st.error_message, st.since, st.observed_at, e.disk_of, dst.state AS disk_state, e.snapshot, e.cold, e.replaces,
-    st.snapshot AS held_by, s.suspend_into, s.parent_sandbox, s.parent_snapshot, coalesce(r.id, '')::text AS recovery, r.taken_at AS recovery_at, coalesce(r.kind, '')::text AS recovery_kind,
-    s.auto_wake, s.idle_after_seconds, s.idle_action, s.idle_egress, s.rolling, s.active_at
-FROM sandboxes s
-JOIN templates t ON t.id = s.template
-JOIN executions e ON e.id = s.execution
-LEFT JOIN execution_status st ON st.execution = e.id
-LEFT JOIN execution_status dst ON dst.execution = e.disk_of
-LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
-WHERE s.project = @project AND s.id = @id;
-
 -- name: SandboxesByID :many
 -- Of any project.
 SELECT s.id, s.project, s.template, t.name AS template_name, s.desired, s.revision, s.vcpus, s.memory_bytes, s.disk_bytes, s.metadata,
