@@ -19,6 +19,8 @@ import (
 
 // measure counts all snapshots, oldest first.
 func (s *Store) measure(ctx context.Context) {
+	s.measuring.Lock()
+	defer s.measuring.Unlock()
 	entries := slices.DeleteFunc(s.Reports(), func(r Report) bool { return r.State != Ready })
 	slices.SortFunc(entries, func(a, b Report) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Snapshot, b.Snapshot)) })
 	l, counts := newLedger(), map[string]int64{}

@@ -222,3 +222,30 @@ func TestLedger(t *testing.T) {
 		}
 	})
 }
+
+// TestGivenBackBlocksCountAgain takes a snapshot in the place of one that was removed: it may count too little at first, and soon counts all that it holds.
+func TestGivenBackBlocksCountAgain(t *testing.T) {
+	f := newFarm(t)
+	box := f.sandbox(f.template(DiskName))
+	f.write(box, 0, 3*mib)
+	old := f.take(box)
+	f.store.counting.Lock()
+	for place := int64(0); place < disk.MinBytes; place += mib { // as if whatever comes next had been the removed one's
+		f.store.ledger.take(place, mib)
+	}
+	f.store.counting.Unlock()
+	f.write(box, 4*mib, 2*mib)
+	young := f.take(box)
+	if r, _ := f.store.Find(young); r.Bytes >= mib {
+		t.Errorf("it counts %d bytes in the place of another, want less than it holds", r.Bytes)
+	}
+	f.must(f.store.Remove(old))
+	for until := time.Now().Add(measureInterval / 2); ; {
+		if r, _ := f.store.Find(young); r.Bytes > 5*mib {
+			break
+		} else if time.Now().After(until) {
+			t.Fatalf("it counts %d bytes long after the removal, want 5 MiB and a little", r.Bytes)
+		}
+		time.Sleep(10 * time.Millisecond) // a poll under a deadline
+	}
+}

@@ -297,7 +297,7 @@ func (b *Building) Abandon() {
 // has long gone on from. What can't be removed is at the next Open, or by Remove.
 func (b *Building) drop() {
 	for _, dir := range []string{b.store.dirOf(b.entry.Snapshot, ""), b.dir} {
-		if err := b.store.cfg.Volume.Delete(dir); err != nil {
+		if err := b.store.delete(dir); err != nil {
 			slog.Error("what is left of a snapshot that wasn't made can't be removed", "snapshot", b.entry.Snapshot, "err", err)
 		}
 	}

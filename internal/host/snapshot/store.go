@@ -19,7 +19,9 @@ import (
 // The limits of a store.
 const (
 	maxSnapshots    = 4096             // on one node, those that couldn't be made among them
-	measureInterval = time.Minute      // between two measurements of all
+	measureInterval = time.Minute      // between two measurements of all, unless something is removed
+	measureRest     = time.Second      // between two of them at least, and
+	measureShare    = 10               // this many times what the last one took, up to measureInterval
 	measurePatience = 30 * time.Second // for one file
 )
 
@@ -62,9 +64,12 @@ type Store struct {
 
 	sharedBytes int64 // that all shared memories may take
 
-	counting sync.Mutex // guards ledger and younger; mu may be taken while it's held
-	ledger   *ledger    // of the last measurement, and with what was counted since
-	younger  []string   // snapshots that were counted and weren't ready when the last measurement was begun
+	removed chan struct{} // holds something when blocks have been given back since the last measurement was begun
+
+	measuring sync.Mutex // one measurement at a time: an older one mustn't have the last word. counting and mu may be taken while it's held
+	counting  sync.Mutex // guards ledger and younger; mu may be taken while it's held
+	ledger    *ledger    // of the last measurement, and with what was counted since
+	younger   []string   // snapshots that were counted and weren't ready when the last measurement was begun
 }
 
 // entry is one snapshot. The store's mu guards it.
@@ -105,7 +110,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the snapshots: %w", err)
 	}
-	s := &Store{cfg: cfg, entries: map[string]*entry{}, ledger: newLedger()}
+	s := &Store{cfg: cfg, entries: map[string]*entry{}, ledger: newLedger(), removed: make(chan struct{}, 1)}
 	for _, d := range dirs {
 		if err := s.adopt(d.Name()); err != nil {
 			return nil, fmt.Errorf("open the snapshots: %w", err)
@@ -212,7 +217,7 @@ func (s *Store) Remove(id string) error {
 	e.removing = true
 	s.unshare(e, time.Now().Add(sharedIdle))
 	s.mu.Unlock()
-	err := s.cfg.Volume.Delete(e.dir)
+	err := s.delete(e.dir)
 	s.mu.Lock()
 	if err != nil { // it's there, and is reported: who ordered the removal may have forgotten it when it works
 		e.removing = false
@@ -227,18 +232,37 @@ func (s *Store) Remove(id string) error {
 	return nil
 }
 
+// delete deletes a snapshot's directory. The volume may give its blocks to the next one at once, which would count too little as long as they're known as the
+// deleted one's: all are measured again.
+func (s *Store) delete(dir string) error {
+	err := s.cfg.Volume.Delete(dir)
+	select {
+	case s.removed <- struct{}{}:
+	default:
+	}
+	return err
+}
+
 // measureAlways measures what the snapshots count, again and again: those that were removed, and templates, leave what they held to others.
 func (s *Store) measureAlways(ctx context.Context) {
-	tick := time.NewTicker(measureInterval)
-	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
+		began := time.Now()
 		s.measure(ctx)
 		s.letGo(time.Now())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+		rest := min(max(measureRest, measureShare*time.Since(began)), measureInterval)
+		pause(ctx, rest, nil)
+		pause(ctx, measureInterval-rest, s.removed)
+	}
+}
+
+// pause waits for a while, or for what comes earlier.
+func pause(ctx context.Context, d time.Duration, earlier <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-earlier:
+	case <-ctx.Done():
 	}
 }
 
