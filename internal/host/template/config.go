@@ -2,6 +2,7 @@ package template
 
 import (
 	"context"
+	"time"
 
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
@@ -33,6 +34,8 @@ type Config struct {
 	Helper     rootfs.Helper
 	Uploads    Uploads
 	Changed    func() // called after a report has changed; it mustn't block
+
+	retryPause time.Duration // before the second try to make a template anew; 0: firstRetry
 }
 
 // fits tells whether machines with so much memory fit beside what runs, with some to spare.

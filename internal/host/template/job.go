@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -31,15 +32,15 @@ var (
 	errTooLong = space.Errorf(space.CodeTimeout, "the build didn't end within %s", buildTimeout)
 )
 
-// begin begins a build for a project. mu is held.
+// begin begins a build for a project, after a pause if it's a try again. mu is held.
 func (s *Store) begin(e *entry, project string, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
 	e.State, e.Err, e.FailedStep, e.Progress = Building, nil, 0, waiting
-	e.job = s.start(e.Template, project, size, func(ctx context.Context) { s.build(ctx, e, size, how) })
+	e.job = s.start(e.Template, project, size, s.cfg.pauseBefore(e.failures), func(ctx context.Context) { s.build(ctx, e, size, how) })
 	s.cfg.Changed()
 }
 
-// start starts a job, which gets its turn before it's called. mu is held.
-func (s *Store) start(template, project string, size rootfs.Size, work func(context.Context)) *job {
+// start starts a job, which gets its turn after a pause and before it's called. mu is held.
+func (s *Store) start(template, project string, size rootfs.Size, before time.Duration, work func(context.Context)) *job {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	j := &job{
 		template: template, project: project, memory: size.MemoryBytes, turn: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
@@ -47,7 +48,7 @@ func (s *Store) start(template, project string, size rootfs.Size, work func(cont
 	s.builds.Go(func() {
 		defer close(j.done)
 		defer cancel(nil)
-		if s.turns.take(ctx, j) != nil {
+		if pause(ctx, before) != nil || s.turns.take(ctx, j) != nil {
 			return
 		}
 		defer s.turns.give(j)
@@ -70,10 +71,11 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 	}
 	s.mu.Lock()
 	old, kept := e.base, false
-	e.job, e.Progress, e.order.Login = nil, "", nil
+	e.job, e.Progress = nil, ""
 	switch {
 	case err == nil:
 		e.base, e.State, e.Size, e.Digest, e.Defaults = made, Ready, made.m.Size, made.digest, made.m.Defaults
+		e.failures, e.broken = 0, 0
 		e.log.add(b.step, "the template is ready")
 	case s.ctx.Err() == nil && !e.removing && old != nil && s.loadable(old):
 		e.State = Ready
@@ -81,11 +83,16 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 		e.log.add(stepOf(where), "it could not be made anew, and stays as it was: "+why.Message)
 		tellFailure("a template could not be made anew; it stays as it was", e.Template, why, where)
 		kept = true
+	case s.ctx.Err() == nil && !e.removing && old != nil && e.mayRetry(failure(err)):
+		s.retry(e, failure(err), at(b.step, err))
 	case s.ctx.Err() == nil && !e.removing:
 		why, where := failure(err), at(b.step, err)
 		e.State, e.Err, e.FailedStep = Failed, why, b.order.failedStep(where)
 		e.log.add(stepOf(where), "the build failed: "+why.Message)
 		tellFailure("a template could not be built", e.Template, why, where)
+	}
+	if e.job == nil {
+		e.order.Login = nil
 	}
 	s.mu.Unlock()
 	s.cfg.Changed()

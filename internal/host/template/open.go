@@ -140,7 +140,7 @@ func (s *Store) adopt(e *entry) {
 	s.renew(e)
 }
 
-// renew makes a template's own snapshot anew: from its disk if that is what its order makes, else from the order. mu is held.
+// renew makes a template's own snapshot anew: from its disk if that is what its order makes, else from the order. After failures it waits before. mu is held.
 func (s *Store) renew(e *entry) {
 	from, how := e.base, (*builder).build
 	size, err := e.order.sized()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/rootfs"
@@ -68,7 +69,7 @@ func TestFilesThatChangeUnderTheDaemon(t *testing.T) {
 			if _, _, err := s.SnapshotFor(id, other); space.CodeOf(err) != space.CodeTemplateNotReady {
 				t.Fatalf("got %v", err)
 			}
-			if failed := r.await(s, Failed); failed.Err == nil || r.boots != 1 { // nothing boots here
+			if failed := r.await(s, Failed); failed.Err == nil || r.boots != maxBroken { // nothing boots here
 				t.Errorf("got %+v after %d boots", failed, r.boots)
 			}
 		})
@@ -103,9 +104,66 @@ func TestFilesThatChangeWithoutTheDaemon(t *testing.T) {
 				t.Fatal(err)
 			}
 			s = r.open(rootfs.Self())
-			if failed := r.await(s, Failed); failed.Err == nil || r.boots != 1 { // nothing boots here
+			if failed := r.await(s, Failed); failed.Err == nil || r.boots != maxBroken { // nothing boots here
 				t.Errorf("got %+v after %d boots", failed, r.boots)
 			}
 		})
+	}
+}
+
+// TestRoomIsWaitedFor: a template that was ready isn't given up while the node is full, and is made anew when there is room.
+func TestRoomIsWaitedFor(t *testing.T) {
+	r, id := newRig(t), space.NewID(space.PrefixTemplate)
+	full, asked := 3*maxBroken, 0
+	r.room = func() error {
+		if asked++; asked > full {
+			return nil
+		}
+		return space.Errorf(space.CodeCapacity, "the volume is full")
+	}
+	r.put(mini(id), func(*manifest) {})
+	s := r.open(rootfs.Self())
+	if err := exchange(s.templates[id].base.file(memoryName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.SnapshotFor(id, rootfs.Size{}); space.CodeOf(err) != space.CodeTemplateNotReady {
+		t.Fatalf("got %v", err)
+	}
+	if failed := r.await(s, Failed); r.boots != maxBroken { // nothing boots here
+		t.Errorf("%d machines booted when there was room, want %d: %+v", r.boots, maxBroken, failed)
+	}
+}
+
+// TestATryAgainEndsWithItsTemplate: one that waits for its next try is removed at once, and the daemon stops at once.
+func TestATryAgainEndsWithItsTemplate(t *testing.T) {
+	for name, end := range map[string]func(s *Store, id string) error{
+		"removed": func(s *Store, id string) error { return s.Remove(id) },
+		"stopped": func(s *Store, _ string) error { s.Close(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, id := newRig(t), space.NewID(space.PrefixTemplate)
+			r.retryPause = time.Hour
+			r.room = func() error { return space.Errorf(space.CodeCapacity, "the volume is full") }
+			r.put(mini(id), func(*manifest) {})
+			s := r.open(rootfs.Self())
+			if err := exchange(s.templates[id].base.file(memoryName)); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := s.SnapshotFor(id, rootfs.Size{}); space.CodeOf(err) != space.CodeTemplateNotReady {
+				t.Fatalf("got %v", err)
+			}
+			r.awaitProgress(s, "it could not be made anew, and is tried again in 1h0m0s: the volume is full")
+			if err := end(s, id); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestTriesComeSlower(t *testing.T) {
+	for failures, want := range map[int]time.Duration{0: 0, 1: firstRetry, 2: 2 * firstRetry, 3: 4 * firstRetry, 6: maxRetry, 1 << 20: maxRetry} {
+		if got := (Config{}).pauseBefore(failures); got != want {
+			t.Errorf("after %d failures %s, want %s", failures, got, want)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func (s *Store) BuildShape(template string, size rootfs.Size) {
 	gone := e.makeRoom()
 	x := &shape{used: time.Now()}
 	e.shapes[size] = x
-	x.job = s.start(template, background, size, func(ctx context.Context) { s.buildShape(ctx, e, x, size) })
+	x.job = s.start(template, background, size, 0, func(ctx context.Context) { s.buildShape(ctx, e, x, size) })
 	s.mu.Unlock()
 	if gone != nil {
 		s.destroy(gone) // what stays is removed at the next Open

@@ -56,6 +56,8 @@ type entry struct {
 	base     *base // its own snapshot; what is to be made anew, while it isn't ready; nil if there is none
 	shapes   map[rootfs.Size]*shape
 	job      *job // that makes it; nil if none does
+	failures int  // of the tries to make it anew, since it was ready
+	broken   int  // of these, those for another reason than want of room
 	removing bool
 }
 
@@ -92,6 +94,7 @@ func (s *Store) Ensure(o Order) error {
 	}
 	if ok && old.base != nil {
 		old.order.Login = o.Login
+		old.failures, old.broken = 0, 0
 		s.renew(old)
 		return nil
 	}
