@@ -81,7 +81,7 @@ func serveInside() fake.Serve {
 			Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 			WriteOut: func() {},
 			Freeze:   func() error { return nil },
-			Quiesce:  func() error { return nil },
+			Quiesce:  func() (unwritten, err error) { return nil, nil },
 		}
 		err := s.Serve(ctx, serial.NewSocket(l))
 		s.Sessions.KillAll()

@@ -52,7 +52,7 @@ func (c serveConfig) serve() error {
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 		WriteOut: syscall.Sync,
 		Freeze:   func() error { return nil },
-		Quiesce:  func() error { syscall.Sync(); return nil },
+		Quiesce:  func() (unwritten, err error) { syscall.Sync(); return nil, nil },
 	}
 	err = s.Serve(ctx, port)
 	s.Sessions.KillAll()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -23,10 +24,10 @@ type Server struct {
 	Sessions *process.Table
 	Files    *files.Service
 	Figures  figures.Machine
-	Hooks    link.Hooks   // what a handshake does to this machine
-	WriteOut func()       // the half of a Quiesce that stops nothing
-	Freeze   func() error // the half that writes out nothing
-	Quiesce  func() error // see the call
+	Hooks    link.Hooks                    // what a handshake does to this machine
+	WriteOut func()                        // the half of a Quiesce that stops nothing
+	Freeze   func() error                  // the half that writes out nothing
+	Quiesce  func() (unwritten, err error) // see the call
 }
 
 // errUnknownCall ends a call that this guest doesn't know: the host is newer.
@@ -100,10 +101,11 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 	case *guestv1.Call_OpenSession:
 		return s.openSession(ctx, stream, c.OpenSession)
 	case *guestv1.Call_Quiesce:
-		if err := s.quiesce(c.Quiesce); err != nil {
+		answer, err := s.quiesce(c.Quiesce)
+		if err != nil {
 			return err
 		}
-		return reply(ctx, stream, &guestv1.Quiesced{})
+		return reply(ctx, stream, answer)
 	case *guestv1.Call_Terminate:
 		killed := s.Sessions.Terminate(ctx, time.Duration(c.Terminate.GetGraceMillis())*time.Millisecond)
 		if ctx.Err() != nil {
@@ -127,15 +129,28 @@ func (s *Server) call(ctx context.Context, stream *link.Stream) error {
 	return errUnknownCall
 }
 
-func (s *Server) quiesce(q *guestv1.Quiesce) error {
+func (s *Server) quiesce(q *guestv1.Quiesce) (*guestv1.Quiesced, error) {
 	switch {
 	case q.GetWriteOutOnly():
 		s.WriteOut()
-		return nil
+		return &guestv1.Quiesced{}, nil
 	case q.GetFreezeOnly():
-		return s.Freeze()
+		return &guestv1.Quiesced{}, s.Freeze()
 	}
-	return s.Quiesce()
+	unwritten, err := s.Quiesce()
+	if err != nil || unwritten != nil && !q.GetTellUnwritten() {
+		return nil, errors.Join(err, unwritten)
+	}
+	return &guestv1.Quiesced{Unwritten: errno(unwritten)}, nil
+}
+
+// errno is the number of an error; 0 of none.
+func errno(err error) uint32 {
+	var e syscall.Errno
+	if err != nil && !errors.As(err, &e) {
+		e = syscall.EIO
+	}
+	return uint32(e)
 }
 
 // reply sends the only answer of a call and ends it.

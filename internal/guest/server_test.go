@@ -52,7 +52,8 @@ type guestd struct {
 	socket string
 	table  *process.Table
 
-	wroteOut, frozen, quiesced atomic.Int64 // calls
+	wroteOut, frozen, quiesced atomic.Int64                 // calls
+	unwritten                  atomic.Pointer[os.PathError] // why the disk fails; nil: it doesn't
 }
 
 func startGuest(t *testing.T) *guestd {
@@ -70,7 +71,13 @@ func startGuest(t *testing.T) *guestd {
 		Hooks:    link.Hooks{Sync: func(link.Sync) error { return nil }, Clock: func(time.Time) error { return nil }},
 		WriteOut: func() { d.wroteOut.Add(1) },
 		Freeze:   func() error { d.frozen.Add(1); return nil },
-		Quiesce:  func() error { d.quiesced.Add(1); return nil },
+		Quiesce: func() (unwritten, err error) {
+			d.quiesced.Add(1)
+			if failed := d.unwritten.Load(); failed != nil {
+				unwritten = failed
+			}
+			return unwritten, nil
+		},
 	}
 	ended := make(chan struct{})
 	go func() {

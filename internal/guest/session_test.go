@@ -453,6 +453,17 @@ func TestQuiesceAndNonsense(t *testing.T) {
 			t.Errorf("%s: it was done %d times, and %d other things", name, c.done.Load(), after-before-1)
 		}
 	}
+	d.unwritten.Store(&os.PathError{Op: "syncfs", Err: syscall.EIO})
+	s := d.call(l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}})
+	if _, err := s.Recv(d.ctx); resetCode(err) != link.CodeInternal {
+		t.Errorf("a disk that fails: %v, want an error for who doesn't ask for it", err)
+	}
+	s = d.call(l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{TellUnwritten: true}}})
+	answer := new(guestv1.Quiesced)
+	if b, err := s.Recv(d.ctx); err != nil || proto.Unmarshal(b, answer) != nil || answer.GetUnwritten() != uint32(syscall.EIO) {
+		t.Errorf("a disk that fails: %v, %v", answer, err)
+	}
+	s.CloseSend()
 	if _, err := d.call(l, &guestv1.Call{}).Recv(d.ctx); resetCode(err) != link.CodeRefused {
 		t.Errorf("an empty call: %v, want it refused", err)
 	}

@@ -34,6 +34,7 @@ func TestSnapshots(t *testing.T) {
 		story{"all of a suspended sandbox comes back", suspendAndRestore},
 		story{"forks go their own ways", forks},
 		story{"one after the other takes what differs", rolling},
+		story{"one whose disk has failed is suspended", failedDisk},
 	)
 }
 
@@ -303,7 +304,7 @@ func (r *rig) used() int64 {
 	return u.Bytes - u.FreeBytes
 }
 
-// awaitUsed waits until no more than that of the volume is used: btrfs frees what was removed later. Before the second round nothing is known.
+// awaitUsed waits until no more than that of the volume is used: btrfs frees what was removed later. Before the second round, 1, nothing is known.
 func (r *rig) awaitUsed(most int64, round int) {
 	r.t.Helper()
 	for until := time.Now().Add(time.Minute); round > 0; time.Sleep(50 * time.Millisecond) {

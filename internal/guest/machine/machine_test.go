@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -240,4 +241,35 @@ func startCat(t *testing.T, cgroup int) (pid int, out *os.File) {
 		syscall.Wait4(pid, nil, 0, nil)
 	})
 	return pid, out
+}
+
+// TestADiskThatFailsIsTold uses a real file system, whose disk runs full below it.
+func TestADiskThatFailsIsTold(t *testing.T) {
+	below, top := t.TempDir(), t.TempDir()
+	if err := unix.Mount("tmpfs", below, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(below, unix.MNT_DETACH) })
+	image := filepath.Join(below, "disk")
+	for _, c := range [][]string{{"truncate", "-s", "64m", image}, {"mkfs.ext4", "-q", image}, {"mount", "-o", "loop", image, top}} {
+		if out, err := exec.CommandContext(t.Context(), c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", c, err, out)
+		}
+	}
+	t.Cleanup(func() { unix.Unmount(top, 0) })
+	dir, err := os.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	m := &Machine{disk: dir}
+	if err := m.writeOut(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(top, "file"), make([]byte, 32<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.writeOut(); !errors.As(err, new(syscall.Errno)) {
+		t.Errorf("the disk takes what it has no room for: %v", err)
+	}
 }

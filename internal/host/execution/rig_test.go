@@ -54,6 +54,9 @@ type rig struct {
 	dead      int                         // the first so many machines end while they start
 	dying     int                         // the first so many machines end when they're greeted
 	dumb      int                         // and the guests of the first so many don't answer
+	failed    *guestv1.Quiesced           // not nil: what guests answer whose disks take nothing; old ones don't know of it
+	old       bool                        // guests are of an older version
+	slain     func(*guestv1.Quiesce) bool // not nil: at which of these calls machines are killed
 	deaf      chan struct{}               // not nil: guests don't answer when they are to come to rest; one that hears it closes it
 	stall     func(context.Context) error // called in the step named by at
 	at        string
@@ -381,6 +384,12 @@ type testMachine struct {
 
 func (m *testMachine) die() { m.once.Do(func() { close(m.done) }) }
 
+// slay ends it as a kill does: its socket ends a moment before it's known to be gone.
+func (m *testMachine) slay() {
+	m.port.conn().Close()
+	time.AfterFunc(50*time.Millisecond, m.die)
+}
+
 func (m *testMachine) dead() bool {
 	select {
 	case <-m.done:
@@ -559,7 +568,7 @@ func (r *rig) serve(st *link.Stream, m *testMachine) {
 	proto.Unmarshal(b, call)
 	o := call.GetOpenSession()
 	r.mu.Lock()
-	deaf := r.deaf
+	deaf, failed, old, slain := r.deaf, r.failed, r.old, r.slain
 	if o != nil {
 		r.asked = append(r.asked, o.GetSession())
 	}
@@ -567,6 +576,19 @@ func (r *rig) serve(st *link.Stream, m *testMachine) {
 	if deaf != nil && call.GetQuiesce() != nil {
 		signal(deaf)
 		st.Recv(context.Background())
+		return
+	}
+	if q := call.GetQuiesce(); q != nil && slain != nil && slain(q) {
+		m.slay()
+		return
+	}
+	if q := call.GetQuiesce(); q != nil && failed != nil && !q.GetWriteOutOnly() && !q.GetFreezeOnly() {
+		if old || !q.GetTellUnwritten() {
+			st.Reset(link.CodeInternal)
+			return
+		}
+		say(st, failed)
+		st.CloseSend()
 		return
 	}
 	if call.GetTerminate() != nil {

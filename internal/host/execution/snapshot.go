@@ -109,10 +109,18 @@ func (e *execution) capture(ctx context.Context, b *snapshot.Building) error {
 		p.Machine, err = e.diskPicture(ctx, b)
 	}
 	if err != nil {
-		return err
+		return e.orGone(ctx, err)
 	}
 	e.table.owners.Go(func() { e.giveUp(b, e.publish(e.table.ctx, b, p)) })
 	return nil
+}
+
+// orGone is why no picture could be taken: vmm.ErrGone if the machine has ended, whatever that broke first.
+func (e *execution) orGone(ctx context.Context, err error) error {
+	if errors.Is(err, vmm.ErrGone) || ctx.Err() != nil || e.machine == nil || !machine.DiesNow(e.machine) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", vmm.ErrGone, err)
 }
 
 // picture is a snapshot whose files are there.
@@ -161,7 +169,9 @@ func (e *execution) diskPicture(ctx context.Context, b *snapshot.Building) (snap
 	}
 	began := time.Now()
 	defer e.goOn(ctx)
-	if err := e.comeToRest(ctx, quiesceTimeout, machine.Quiesce); err != nil {
+	if err := e.comeToRest(ctx, quiesceTimeout, machine.Quiesce); errors.Is(err, machine.ErrUnwritten) {
+		return m, errDiskAlone(err)
+	} else if err != nil {
 		return m, err
 	}
 	m.At = time.Now().UTC()
@@ -171,6 +181,12 @@ func (e *execution) diskPicture(ctx context.Context, b *snapshot.Building) (snap
 	e.goOn(ctx)
 	m.Pause = time.Since(began)
 	return m, nil
+}
+
+// errDiskAlone is why there's no snapshot of a disk that doesn't take what its guest wrote.
+func errDiskAlone(err error) error {
+	return space.Errorf(space.CodeGuest, "the sandbox's disk didn't take all that was written in it, which happens when its node's volume is full: a snapshot of the disk alone would lack files. "+
+		"Take a full one, or suspend the sandbox, which keep its memory; or stop and start it, and it goes on with what is on the disk: %w", err)
 }
 
 // fullPicture saves the machine. Unless it's to go on it stands still when fullPicture returns, with the guest at rest. A machine of which no picture could be
@@ -269,7 +285,7 @@ func (e *execution) standStill(ctx context.Context, goOn bool, laps *laps) error
 	if e.report().State == space.ExecutionPaused && e.rec.Quiet {
 		return nil
 	}
-	how := machine.Quiesce
+	how := e.quiesceAsFarAsPossible
 	if goOn {
 		how = machine.Freeze
 	}
@@ -328,6 +344,16 @@ func (e *execution) comeToRest(ctx context.Context, limit time.Duration, how fun
 		return space.Errorf(space.CodeGuest, "the sandbox's guest doesn't come to rest: %w", err)
 	}
 	return nil
+}
+
+// quiesceAsFarAsPossible is machine.Quiesce for a snapshot that has the memory: what the disk doesn't take is in there.
+func (e *execution) quiesceAsFarAsPossible(ctx context.Context, l *link.Link) error {
+	err := machine.Quiesce(ctx, l)
+	if errors.Is(err, machine.ErrUnwritten) {
+		e.log.Warn("a sandbox's disk didn't take all that was written in it: its snapshot has that in the memory alone", "err", err)
+		return nil
+	}
+	return err
 }
 
 // lineage is what the manifest says of where the machine comes from.

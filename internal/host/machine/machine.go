@@ -45,7 +45,7 @@ func Greet(ctx context.Context, m vmm.Machine, s link.Sync) (*link.Link, error) 
 			return nil, err
 		}
 		l, err := link.Host(ctx, c, s)
-		if err != nil && (Gone(m) || ctx.Err() == nil && diesNow(m)) {
+		if err != nil && (Gone(m) || ctx.Err() == nil && DiesNow(m)) {
 			return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
 		}
 		if err == nil || try == greetTries || !hungUp(err) {
@@ -60,8 +60,8 @@ func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// diesNow waits a moment for the news that the machine is gone: a dying process closes its sockets before.
-func diesNow(m vmm.Machine) bool {
+// DiesNow waits a moment for the news that the machine is gone: a dying process closes its sockets, and lets go of its memory, before.
+func DiesNow(m vmm.Machine) bool {
 	t := time.NewTimer(deathNotice)
 	defer t.Stop()
 	select {

@@ -2,9 +2,11 @@ package machine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
@@ -30,11 +32,26 @@ func Freeze(ctx context.Context, l *link.Link) error {
 	return nil
 }
 
+// ErrUnwritten is wrapped by Quiesce if all processes stand still, but the disk didn't take all that they wrote: it failed, for instance when the node's
+// volume was full. If it failed the journal the guest's file system takes nothing any more until it's mounted anew. The memory may have it still.
+var ErrUnwritten = errors.New("the disk didn't take all that was written")
+
 // Quiesce lets a guest write all its dirty data to its disk. All processes but the agent stand still from then on, until the next greeting: it comes
-// before a snapshot, and before a pause, after which they would read the time before it.
+// before a snapshot, and before a pause, after which they would read the time before it. ErrUnwritten says that the disk alone isn't worth a snapshot.
 func Quiesce(ctx context.Context, l *link.Link) error {
-	if err := Ask(ctx, l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{}}}, new(guestv1.Quiesced)); err != nil {
+	answer := new(guestv1.Quiesced)
+	err := Ask(ctx, l, &guestv1.Call{Call: &guestv1.Call_Quiesce{Quiesce: &guestv1.Quiesce{TellUnwritten: true}}}, answer)
+	var reset *link.ResetError
+	switch {
+	case errors.As(err, &reset) && reset.Remote && reset.Code == link.CodeInternal: // by an older guest, that doesn't say of what
+		if ferr := Freeze(ctx, l); ferr != nil {
+			return errors.Join(fmt.Errorf("quiesce the guest: %w", err), ferr)
+		}
+		return fmt.Errorf("quiesce the guest: %w", ErrUnwritten)
+	case err != nil:
 		return fmt.Errorf("quiesce the guest: %w", err)
+	case answer.GetUnwritten() != 0: // the guest's word, and no error of this host's
+		return fmt.Errorf("quiesce the guest: %w: %s", ErrUnwritten, unix.Errno(answer.GetUnwritten()).Error())
 	}
 	return nil
 }

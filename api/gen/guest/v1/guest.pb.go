@@ -662,8 +662,9 @@ func (x *Opened) GetPid() uint32 {
 // From then on all processes but the guest's own stand still, until the next handshake of the link has set clock, seed and identity.
 type Quiesce struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	WriteOutOnly  bool                   `protobuf:"varint,1,opt,name=write_out_only,json=writeOutOnly,proto3" json:"write_out_only,omitempty"` // nothing stops: what takes long is done before the call that stops all
-	FreezeOnly    bool                   `protobuf:"varint,2,opt,name=freeze_only,json=freezeOnly,proto3" json:"freeze_only,omitempty"`         // nothing is written out: the memory is kept with the disk, and the processes wait
+	WriteOutOnly  bool                   `protobuf:"varint,1,opt,name=write_out_only,json=writeOutOnly,proto3" json:"write_out_only,omitempty"`  // nothing stops: what takes long is done before the call that stops all
+	FreezeOnly    bool                   `protobuf:"varint,2,opt,name=freeze_only,json=freezeOnly,proto3" json:"freeze_only,omitempty"`          // nothing is written out: the memory is kept with the disk, and the processes wait
+	TellUnwritten bool                   `protobuf:"varint,3,opt,name=tell_unwritten,json=tellUnwritten,proto3" json:"tell_unwritten,omitempty"` // a disk that doesn't take all is told in the answer: the processes stand still all the same. Else, and by an older guest, the call fails
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -712,8 +713,16 @@ func (x *Quiesce) GetFreezeOnly() bool {
 	return false
 }
 
+func (x *Quiesce) GetTellUnwritten() bool {
+	if x != nil {
+		return x.TellUnwritten
+	}
+	return false
+}
+
 type Quiesced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Unwritten     uint32                 `protobuf:"varint,1,opt,name=unwritten,proto3" json:"unwritten,omitempty"` // the errno for which not everything is on the disk; 0: it is
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -746,6 +755,13 @@ func (x *Quiesced) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Quiesced.ProtoReflect.Descriptor instead.
 func (*Quiesced) Descriptor() ([]byte, []int) {
 	return file_guest_v1_guest_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Quiesced) GetUnwritten() uint32 {
+	if x != nil {
+		return x.Unwritten
+	}
+	return 0
 }
 
 // Terminate ends all of the sessions' processes: SIGTERM, and SIGHUP for terminals, then SIGKILL for what is left after the grace. It answers
@@ -1188,13 +1204,14 @@ const file_guest_v1_guest_proto_rawDesc = "" +
 	"\x06Opened\x12%\n" +
 	"\x0estdin_received\x18\x01 \x01(\x04R\rstdinReceived\x12,\n" +
 	"\x12started_unix_nanos\x18\x02 \x01(\x03R\x10startedUnixNanos\x12\x10\n" +
-	"\x03pid\x18\x03 \x01(\rR\x03pid\"P\n" +
+	"\x03pid\x18\x03 \x01(\rR\x03pid\"w\n" +
 	"\aQuiesce\x12$\n" +
 	"\x0ewrite_out_only\x18\x01 \x01(\bR\fwriteOutOnly\x12\x1f\n" +
 	"\vfreeze_only\x18\x02 \x01(\bR\n" +
-	"freezeOnly\"\n" +
-	"\n" +
-	"\bQuiesced\".\n" +
+	"freezeOnly\x12%\n" +
+	"\x0etell_unwritten\x18\x03 \x01(\bR\rtellUnwritten\"(\n" +
+	"\bQuiesced\x12\x1c\n" +
+	"\tunwritten\x18\x01 \x01(\rR\tunwritten\".\n" +
 	"\tTerminate\x12!\n" +
 	"\fgrace_millis\x18\x01 \x01(\rR\vgraceMillis\"$\n" +
 	"\n" +
