@@ -2,10 +2,12 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/vmm"
 )
 
 // The times of a pause.
@@ -42,6 +44,9 @@ func (t *Table) turn(ctx context.Context, r space.Route, to space.ExecutionState
 		}
 		if err := how(e, ctx); err != nil {
 			e.log.Warn("an execution stays as it is", "wanted", to, "err", err)
+			if errors.Is(e.orGone(ctx, err), vmm.ErrGone) {
+				return space.Errorf(space.CodeExecutionLost, "the sandbox's machine ended before it was %s", to)
+			}
 			return err
 		}
 		e.cfg.Changed()

@@ -62,7 +62,7 @@ func (e *execution) preserve(ctx context.Context, b *snapshot.Building, before s
 	}
 	p, err := e.fullPicture(ctx, b, false)
 	if err != nil {
-		return err
+		return e.orGone(ctx, err)
 	}
 	if err := e.publish(ctx, b, p); err != nil {
 		e.backTo(ctx, before)

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	space "github.com/space-platform/space"
+	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/api/link"
 	"github.com/space-platform/space/internal/host/disk"
@@ -827,5 +830,73 @@ func TestARemovalOvertakesASuspend(t *testing.T) {
 			remove(t, table, o.Route)
 			r.checkNothingLeft()
 		})
+	}
+}
+
+// TestAMachineThatIsKilledMeanwhileIsLost kills machines in each step that needs them: whoever waits for the outcome is told so, and not what broke first.
+func TestAMachineThatIsKilledMeanwhileIsLost(t *testing.T) {
+	verbs := map[string]func(*testing.T, *rig, *Table, Order) error{
+		"suspend": func(t *testing.T, r *rig, table *Table, o Order) error {
+			id := snapshotID()
+			if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+				t.Fatal(err)
+			}
+			return r.awaitSnapshot(t, id).Err
+		},
+		"a full snapshot": taken(snapshot.Full),
+		"a disk snapshot": taken(snapshot.Disk),
+		"pause":           func(t *testing.T, _ *rig, table *Table, o Order) error { return table.Pause(t.Context(), o.Route) },
+	}
+	atCall := func(which func(*guestv1.Quiesce) bool) func(*rig) {
+		return func(r *rig) { r.slain = which }
+	}
+	atStep := func(name string) func(*rig) {
+		return func(r *rig) {
+			r.at, r.stall = name, func(context.Context) error {
+				r.running()[0].slay()
+				return unix.ESRCH
+			}
+		}
+	}
+	writesOut := atCall((*guestv1.Quiesce).GetWriteOutOnly)
+	rests := atCall(func(q *guestv1.Quiesce) bool { return !q.GetWriteOutOnly() })
+	for name, c := range map[string]struct {
+		verb string
+		kill func(*rig)
+	}{
+		"a suspend's rest":                {"suspend", rests},
+		"a suspend's pause":               {"suspend", atStep("pause")},
+		"a suspend's save":                {"suspend", atStep("save")},
+		"a full snapshot's first writing": {"a full snapshot", writesOut},
+		"a full snapshot's rest":          {"a full snapshot", rests},
+		"a full snapshot's save":          {"a full snapshot", atStep("save")},
+		"a disk snapshot's first writing": {"a disk snapshot", writesOut},
+		"a disk snapshot's rest":          {"a disk snapshot", rests},
+		"a pause":                         {"pause", atStep("pause")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			table, o := r.open(), order()
+			ensure(t, table, o, space.ExecutionRunning)
+			r.mu.Lock()
+			c.kill(r)
+			r.mu.Unlock()
+			if err := verbs[c.verb](t, r, table, o); space.CodeOf(err) != space.CodeExecutionLost {
+				t.Errorf("it says %v", err)
+			}
+			awaitState(t, table, o, space.ExecutionLost)
+		})
+	}
+}
+
+// taken takes a snapshot, and returns why it failed.
+func taken(k snapshot.Kind) func(*testing.T, *rig, *Table, Order) error {
+	return func(t *testing.T, r *rig, table *Table, o Order) error {
+		id := snapshotID()
+		if err := table.TakeSnapshot(t.Context(), o.Route, id, k); err != nil {
+			t.Fatal(err)
+		}
+		return r.awaitSnapshot(t, id).Err
 	}
 }
