@@ -52,6 +52,7 @@ func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), e
 	if err := s.check(e, boot); err != nil {
 		give()
 		slog.Error("a snapshot is damaged", "snapshot", id, "err", err)
+		s.lookAgain(e)
 		return Snapshot{}, nil, err
 	}
 	if !boot {
@@ -66,6 +67,8 @@ func (s *Store) loadable(id, digest string) (*entry, error) {
 	switch {
 	case !ok || e.removing:
 		return nil, space.Errorf(space.CodeSnapshotUnusable, "the node has no snapshot %s", id)
+	case e.state == Failed && space.CodeOf(e.err) == space.CodeSnapshotUnusable: // it was ready
+		return nil, e.err
 	case e.state != Ready:
 		return nil, space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is %s", id, e.state)
 	case e.digest != digest:

@@ -247,6 +247,7 @@ func (s *Store) delete(dir string) error {
 func (s *Store) measureAlways(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
+		s.lookAtAll()
 		s.measure(ctx)
 		s.letGo(time.Now())
 		rest := min(max(measureRest, measureShare*time.Since(began)), measureInterval)
