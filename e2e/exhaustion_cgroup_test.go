@@ -3,13 +3,18 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/instance"
@@ -18,13 +23,21 @@ import (
 // scarce is a resource of which a process gets no more by its control group: what a host has no more of. The host itself isn't filled up, since others live on it.
 type scarce struct {
 	controller   string
-	fileV1, file string              // of the limit
-	most         func(pid int) int64 // what the process may have: next to nothing beside what it has
+	fileV1, file string // of the limit
+	most         int64  // what the group may have: less than what's in it has, which stays, or next to nothing beside that
+	// Where the kernel counts what it did because there was no more, and under which name.
+	countV1, count, name string
 }
 
 var (
-	memoryOf = scarce{"memory", "memory.limit_in_bytes", "memory.max", func(int) int64 { return 64 << 10 }} // what it has isn't counted when it moves
-	pidsOf   = scarce{"pids", "pids.max", "pids.max", func(pid int) int64 { n, _ := statusInt(pid, "Threads"); return int64(n) }}
+	memoryOf = scarce{
+		controller: "memory", fileV1: "memory.limit_in_bytes", file: "memory.max", most: 64 << 10, // what a process has isn't counted when it moves
+		countV1: "memory.oom_control", count: "memory.events", name: "oom_kill",
+	}
+	pidsOf = scarce{
+		controller: "pids", fileV1: "pids.max", file: "pids.max", most: 1,
+		countV1: "pids.events", count: "pids.events", name: "max",
+	}
 )
 
 // everyRole are the daemons, PostgreSQL among them.
@@ -38,24 +51,21 @@ func TestMemoryRunsOut(t *testing.T) { runOut(t, memoryOf) }
 func TestProcessesRunOut(t *testing.T) { runOut(t, pidsOf) }
 
 func runOut(t *testing.T, what scarce) {
-	missed := 0
 	for _, r := range everyRole {
 		t.Run(string(r), func(t *testing.T) {
-			shortOf(t, platform.client, func(t *testing.T) func() { return what.take(t, roles(t)[r], &missed) }, func() map[instance.Role]int { return roles(t) }, r)
+			shortOf(t, platform.client, func(t *testing.T) func() { return what.take(t, r) }, func() map[instance.Role]int { return roles(t) }, r)
 		})
-	}
-	if missed == 0 {
-		t.Error("nobody has asked for more, so nothing was short")
 	}
 }
 
-// take puts a process into a group of its own that has no more, and returns what moves all back that are in it then, and counts how often more was asked
-// for.
-func (s scarce) take(t *testing.T, pid int, missed *int) (give func()) {
+// take puts a role's process into a group of its own that has no more. It returns what holds that the role has asked for more in vain, or makes it ask, and
+// then moves all back that are in the group.
+func (s scarce) take(t *testing.T, r instance.Role) (give func()) {
 	t.Helper()
-	root, file := "/sys/fs/cgroup", s.file
+	pid := roles(t)[r]
+	root, file, count := "/sys/fs/cgroup", s.file, s.count
 	if v1 := filepath.Join(root, s.controller); isDir(v1) {
-		root, file = v1, s.fileV1
+		root, file, count = v1, s.fileV1, s.countV1
 	} else if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+s.controller), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -65,40 +75,79 @@ func (s scarce) take(t *testing.T, pid int, missed *int) (give func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.empty(t, group, home) })
-	give = func() {
-		n := s.denied(t, group)
-		t.Logf("%d times more was asked for", n)
-		*missed += n
+	set(t, group, file, s.most)
+	set(t, group, "cgroup.procs", int64(pid))
+	return func() {
+		denied := func() int { return counter(t, filepath.Join(group, count), s.name) }
+		n := denied()
+		t.Logf("%s %d while clients went on", s.name, n)
+		eventually(t, bootDeadline, "the role has asked for more and got none", func() bool {
+			if denied() == 0 {
+				press(t, group, r, func() bool { return denied() > 0 })
+			}
+			return denied() > 0
+		})
 		s.empty(t, group, home)
 	}
-	for _, w := range []struct{ path, value string }{
-		{filepath.Join(group, file), fmt.Sprint(s.most(pid))}, {filepath.Join(group, "cgroup.procs"), fmt.Sprint(pid)},
-	} {
-		if err := os.WriteFile(w.path, []byte(w.value), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return give
 }
 
-// denied is how often a group has asked for more than it may have.
-func (s scarce) denied(t *testing.T, group string) (n int) {
+// pressTime is how long a process that was made to ask for more is looked at: many times what it takes to start.
+const pressTime = 5 * time.Second
+
+// press makes a role need more: PostgreSQL a process for another connection, and a daemon, which may live on what it has for long, all that a new one needs.
+func press(t *testing.T, group string, r instance.Role, denied func() bool) {
 	t.Helper()
-	for _, name := range []string{s.controller + ".failcnt", s.controller + ".events"} {
-		b, err := os.ReadFile(filepath.Join(group, name))
-		if err != nil {
-			continue
+	ctx, cancel := context.WithTimeout(t.Context(), pressTime)
+	defer cancel()
+	if r == instance.Postgres {
+		c, err := pgx.Connect(ctx, fmt.Sprintf("host=%s user=space dbname=space", platform.instance.RoleRunDir(instance.Postgres)))
+		if err == nil {
+			c.Close(ctx)
 		}
-		if fmt.Sscan(string(b), &n); n > 0 {
-			return n
-		}
-		for line := range strings.Lines(string(b)) {
-			if got, _ := fmt.Sscanf(line, "max %d", &n); got == 1 {
-				return n
+		return
+	}
+	kill := processesOfRole(r)
+	for _, pid := range kill {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ; !denied() && ctx.Err() == nil; <-tick.C {
+		for _, pid := range processesOfRole(r) {
+			if !slices.Contains(kill, pid) {
+				_ = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(fmt.Sprint(pid)), 0)
 			}
 		}
 	}
-	return n
+}
+
+func processesOfRole(r instance.Role) []int {
+	return processes(func(_ int, cmd string) bool {
+		return strings.HasSuffix(cmd, " "+string(r)+" --instance "+platform.instance.Name)
+	})
+}
+
+func set(t *testing.T, group, file string, to int64) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(group, file), []byte(fmt.Sprint(to)), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counter is one of the numbers of a control group's file.
+func counter(t *testing.T, path, name string) (n int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if got, _ := fmt.Sscanf(line, name+" %d", &n); got == 1 {
+			return n
+		}
+	}
+	t.Fatalf("%s says nothing of %s: %s", path, name, b)
+	return 0
 }
 
 // empty moves all processes of a group into another one, and removes it. It may be repeated.
