@@ -49,7 +49,7 @@ func TestSuspendKeepsEverything(t *testing.T) {
 	if err != nil || now.State != "suspended" || now.RecoveryPoint == nil {
 		t.Fatalf("%+v, %v", now, err)
 	}
-	<-visits.told
+	await(t, visits.told, "the client was told that the sandbox is suspended")
 	seen := visits.count.Load()
 	eventually(t, callDeadline, "a client comes back several times", func() bool { return visits.count.Load() > seen+3 })
 	if now, err = platform.client.GetSandbox(t.Context(), s.Id); err != nil || now.State != "suspended" || now.Execution.Epoch != 1 {
@@ -99,19 +99,16 @@ func watchVisits(t *testing.T, s client.SessionCreated) *visits {
 // TestInputWaitsForASuspendedSandbox types into a command before its sandbox is suspended, and while it is: that wakes nothing, and arrives when somebody has.
 func TestInputWaitsForASuspendedSandbox(t *testing.T) {
 	s := create(t, "mini")
-	in := shell("while read x; do echo got $x; done")
+	in := shell("echo ready; while read x; do echo got $x; done")
 	in.OpenStdin = ptr(true)
 	echo := session(t, s, in)
 	first := make(chan struct{})
-	done := make(chan result, 1)
-	go func() {
-		heard := sync.OnceFunc(func() { close(first) })
-		done <- follow(t, echo, func(e client.Event) {
-			if e.Type == client.EventStdout {
-				heard()
-			}
-		})
-	}()
+	heard := sync.OnceFunc(func() { close(first) })
+	a := beginFollowing(t, echo, func(e client.Event) {
+		if e.Type == client.EventStdout && e.Offset > int64(len("ready\n")) {
+			heard()
+		}
+	})
 	plane, err := platform.client.Plane(t.Context(), s.Id)
 	if err != nil {
 		t.Fatal(err)
@@ -120,12 +117,14 @@ func TestInputWaitsForASuspendedSandbox(t *testing.T) {
 	keys, typed := io.Pipe()
 	defer typed.Close()
 	sent := make(chan error, 1)
+	ctx, cancel := context.WithTimeout(t.Context(), bootDeadline)
+	defer cancel()
 	go func() {
-		_, err := plane.SendStdin(t.Context(), echo.Session.Id, 0, keys, true)
+		_, err := plane.SendStdin(ctx, echo.Session.Id, 0, keys, true)
 		sent <- err
 	}()
 	fmt.Fprintln(typed, "one")
-	<-first
+	await(t, first, "the command has answered")
 	verb(t, s.Id, "suspend")
 	fmt.Fprintln(typed, "two")
 	typed.Close()
@@ -141,7 +140,7 @@ func TestInputWaitsForASuspendedSandbox(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Errorf("the input broke off: %v", err)
 	}
-	(<-done).want(t, 0, "got one\ngot two\n", "")
+	(<-a.done).want(t, 0, "ready\ngot one\ngot two\n", "")
 }
 
 // TestASuspendedSandboxTakesNothing has no machine's process, and none of its node's memory.

@@ -226,11 +226,7 @@ func beginFollowing(t *testing.T, s client.SessionCreated, look func(client.Even
 			look(e)
 		})
 	}()
-	select {
-	case <-a.up:
-	case <-time.After(callDeadline):
-		t.Fatal("the session prints nothing")
-	}
+	await(t, a.up, "the session has printed something")
 	return a
 }
 

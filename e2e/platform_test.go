@@ -355,6 +355,16 @@ func eventually(t *testing.T, within time.Duration, what string, so func() bool)
 	}
 }
 
+// await waits until a channel is closed.
+func await(t *testing.T, so <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-so:
+	case <-time.After(callDeadline):
+		t.Fatalf("not within %s: %s", callDeadline, what)
+	}
+}
+
 func clip(b []byte) []byte { return b[:min(len(b), 400)] }
 
 func ptr[T any](v T) *T { return &v }

@@ -21,17 +21,7 @@ import (
 func TestKilledMachineIsLost(t *testing.T) {
 	s := create(t, "mini")
 	pid, label := vmm(t, s), home(t, s)
-	started := make(chan struct{})
-	ended := make(chan result, 1)
-	open := session(t, s, client.SessionCreate{Shell: ptr("echo here; sleep 1000")})
-	go func() {
-		ended <- follow(t, open, func(e client.Event) {
-			if e.Type == client.EventStdout {
-				close(started)
-			}
-		})
-	}()
-	<-started
+	open := beginFollowing(t, session(t, s, client.SessionCreate{Shell: ptr("echo here; sleep 1000")}), func(client.Event) {})
 	killed := time.Now()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -41,7 +31,7 @@ func TestKilledMachineIsLost(t *testing.T) {
 		return err == nil && got.State == "lost" && got.Error != nil && got.Error.Code == "execution_lost"
 	})
 	t.Logf("lost after %s", time.Since(killed))
-	if r := <-ended; r.lost == nil || r.lost.Code != "execution_lost" {
+	if r := <-open.done; r.lost == nil || r.lost.Code != "execution_lost" {
 		t.Errorf("the stream ended with %+v, want a lost event with code execution_lost", r)
 	}
 	eventually(t, 5*time.Second, "what the machine held is free", func() bool { return len(held(label)) == 0 })

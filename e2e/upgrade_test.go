@@ -21,20 +21,7 @@ func TestAnotherBuildGoesOn(t *testing.T) {
 	s := create(t, "mini")
 	machine := vmm(t, s)
 	open := session(t, s, client.SessionCreate{Shell: ptr(`i=0; while [ ! -e /tmp/enough ]; do echo "line $i"; i=$((i+1)); usleep 20000; done`)})
-	said := make(chan struct{})
-	ended := make(chan result, 1)
-	go func() {
-		ended <- follow(t, open, func(e client.Event) {
-			if e.Type == client.EventStdout && e.Offset < 100 {
-				select {
-				case <-said:
-				default:
-					close(said)
-				}
-			}
-		})
-	}()
-	<-said
+	a := beginFollowing(t, open, func(client.Event) {})
 	usual := serving(t)
 	t.Cleanup(func() { show("up", "--no-install", "--instance", platform.instance.Name) }) // whatever came between
 	for _, b := range []struct{ binary, version string }{{other, version}, {platform.binary, usual}} {
@@ -55,7 +42,7 @@ func TestAnotherBuildGoesOn(t *testing.T) {
 		}
 	}
 	runIn(t, s, shell("touch /tmp/enough")).want(t, 0, "", "")
-	got := <-ended
+	got := <-a.done
 	lines := strings.SplitAfter(string(got.stdout), "\n")
 	got.want(t, 0, numbered(len(lines)-1), "")
 }
