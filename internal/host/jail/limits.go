@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,8 +15,8 @@ import (
 const (
 	// maxFiles is how many descriptors a program may have.
 	maxFiles = 1024
-	// minFileBytes is how far a program may write into any file, at least: its log, and device states.
-	minFileBytes = 256 << 20
+	// fileBytes is how far a program may write into any file that doesn't say how far: its log, and device states.
+	fileBytes = 256 << 20
 	// oomScore makes a machine go before the daemons when the host runs out of memory.
 	oomScore = 500
 )
@@ -28,7 +29,7 @@ type limits struct {
 
 // limitsFor allows files to be written as far as the largest writable one reaches, so that a disk can't grow.
 func limitsFor(c vmm.Command) limits {
-	l := limits{fileBytes: uint64(max(minFileBytes, c.FileBytes))}
+	l := limits{fileBytes: uint64(cmp.Or(c.FileBytes, fileBytes))}
 	for _, src := range c.Bind {
 		if !src.Writable {
 			continue

@@ -218,7 +218,7 @@ type Command struct {
 	Proc  bool              // whether it opens descriptors by their paths: it gets a /proc that shows nothing but itself
 	// Places are paths in the root directory over which files can be lent later (see Starter). Until then they are empty files.
 	Places []string
-	// FileBytes is how far the program may write into a file, at least: as far as the largest file that it's given or lent.
+	// FileBytes is how far the program may write into a file that it opens or is lent, unless one that is bound is larger. 0: 256 MiB.
 	FileBytes int64
 	// Jailer says that the program isn't the VMM but the VMM's own jailer, which makes the VMM's root directory somewhere below this one, makes
 	// that its root, gives up its rights, and executes the VMM. It starts as root, with no capability but those that this takes, as the first

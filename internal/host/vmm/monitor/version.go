@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os/exec"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -24,6 +26,8 @@ func AskVersion(ctx context.Context, program string) ([]byte, error) {
 	var out bounded
 	c := exec.CommandContext(ctx, program, "--version")
 	c.Stdout, c.WaitDelay = &out, versionDelay
+	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true} // an operator's script has children, which end with it
+	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGKILL) }
 	err := c.Run()
 	switch {
 	case out.over:

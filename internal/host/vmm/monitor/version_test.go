@@ -39,10 +39,25 @@ func TestAProgramThatDoesNotSayItsVersionIsNotWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	begun := time.Now()
-	if b, err := monitor.AskVersion(ctx, script(t, "sleep 60; true")); !errors.Is(err, context.DeadlineExceeded) {
+	child := filepath.Join(t.TempDir(), "child")
+	if b, err := monitor.AskVersion(ctx, script(t, "sleep 60 & echo $! >"+child+"; wait")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it says %q, %v", b, err)
 	}
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("it took %s", took)
+	}
+	pid, err := os.ReadFile(child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); ; <-tick.C { // one that nobody has waited for yet has no command line
+		if line, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "cmdline")); err != nil || len(line) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("its child %s is still there", pid)
+		}
 	}
 }

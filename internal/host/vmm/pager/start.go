@@ -75,7 +75,7 @@ func start(ctx context.Context, e vmm.Enclosure, bootID string, o Order) (*Pager
 	c := vmm.Command{
 		Path: programPath, Bind: map[string]vmm.Source{programPath: {Path: o.Program, Executable: true}},
 		Args:  []string{Subcommand, "--memory", strconv.FormatInt(info.Size(), 10), "--snapshot", o.Snapshot},
-		Files: []*os.File{memory, listener, out},
+		Files: []*os.File{memory, listener, out}, FileBytes: int64(maxSet),
 	}
 	set, record := openSet(o.WorkingSet, o.Snapshot, info.Size())
 	if set != nil {
