@@ -114,6 +114,11 @@ func testDamagedTemplates(t *testing.T, nextLife bool) {
 	if nextLife {
 		kill(t, instance.Host)
 	}
+	defer func() {
+		if now, err := platform.client.GetTemplate(t.Context(), "mini"); t.Failed() {
+			t.Logf("the template is %+v, %+v, %v", now, now.Error, err)
+		}
+	}()
 	refused := 0
 	eventually(t, 2*bootDeadline, "a sandbox is made again", func() bool {
 		s, err := platform.client.CreateSandbox(t.Context(), client.SandboxCreate{Template: "mini"})

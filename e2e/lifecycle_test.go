@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -42,8 +43,12 @@ func call[T any](t *testing.T, method, path string, body any) (out T, status int
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(&out); err != nil {
-		t.Fatalf("%s %s answered %s: %v", method, path, res.Status, err)
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err == nil {
+		err = json.Unmarshal(text, &out)
+	}
+	if err != nil { // the answer is a problem, as a rule, and no T
+		t.Fatalf("%s %s answered %s %s: %v", method, path, res.Status, text, err)
 	}
 	return out, res.StatusCode
 }
