@@ -6,6 +6,10 @@
 // The command's output is this one's, and so is its exit code; 125 if the L1 couldn't be made, 124 if it took too long. The same program is the
 // L1's first process. Its root file system is made anew each time, from busybox and what the flags name, and is gone afterwards; it has
 // no network. The kernel is Debian's for cloud guests, with nothing to compile.
+//
+//	l1 again PROGRAM [ARGUMENT…]
+//
+// runs a test binary in it, and once more what has failed.
 package main
 
 import (
@@ -58,6 +62,9 @@ func main() {
 	if os.Getpid() == 1 {
 		live()
 		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == "again" {
+		runAgain()
 	}
 	code, err := run()
 	if err != nil {

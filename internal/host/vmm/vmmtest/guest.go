@@ -1,6 +1,7 @@
 package vmmtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -89,7 +90,7 @@ func (g *guest) as(user, command string) string {
 	g.t.Helper()
 	out, exit, err := g.run(g.s.within(g.t), &sessionv1.Spec{Argv: []string{"sh", "-c", command}, User: user, Cwd: "/"})
 	if err != nil {
-		g.t.Fatalf("run %q: %v", command, err)
+		g.t.Fatalf("run %q: %v; %s", command, err, g.fate())
 	}
 	if g.heard.IsZero() {
 		g.heard = time.Now()
@@ -98,6 +99,15 @@ func (g *guest) as(user, command string) string {
 		g.t.Fatalf("run %q: printed %q and ended with %v", command, out, exit)
 	}
 	return strings.TrimSpace(out)
+}
+
+// fate is what there is to say of a machine that failed a check: how it has ended, and what it printed.
+func (g *guest) fate() string {
+	select {
+	case <-g.Done():
+	case <-time.After(time.Second): // a link ends a moment before its machine
+	}
+	return cmp.Or(g.LastWords(), "the machine says nothing")
 }
 
 // session runs a program to its end.
