@@ -19,8 +19,11 @@ import (
 	"github.com/space-platform/space/internal/instance"
 )
 
-// firecrackerCacheName has what was found out about Firecracker.
-const firecrackerCacheName = "firecracker.json"
+// firecrackerCacheName has what was found out about Firecracker, and plainCacheName about it without the configuration's CPU template, if it doesn't work with that.
+const (
+	firecrackerCacheName = "firecracker.json"
+	plainCacheName       = "firecracker-without-template.json"
+)
 
 // firecrackerFacts are what is known about it.
 type firecrackerFacts struct {
@@ -125,7 +128,7 @@ func chosen(c instance.Config) string {
 // ErrNotInstalled says that there is no Firecracker, and that the configuration names none.
 var ErrNotInstalled = errors.New("Firecracker isn't installed")
 
-// errTemplate says that a CPU template can't be read.
+// errTemplate says that a CPU template can't be read, or that a guest boots only without it.
 var errTemplate = errors.New("the configuration's cpu_template is of no use")
 
 // installed tells whether the Firecracker in question is the one that 'space setup firecracker' installs.
@@ -154,15 +157,33 @@ func Firecracker(ctx context.Context, o Options) (version string, err error) {
 	if unix.Access(kvmDevice, unix.R_OK|unix.W_OK) != nil {
 		return version, fmt.Errorf("%s can't be opened by uid %d", kvmDevice, os.Geteuid())
 	}
+	return version, boots(ctx, o, version, cpu)
+}
+
+// boots returns nil if a guest does, and errTemplate if it does without the CPU template only, whose text is cpu.
+func boots(ctx context.Context, o Options, version string, cpu []byte) error {
+	err := bootsWith(ctx, o, version, cpu, firecrackerCacheName)
+	if err == nil || len(cpu) == 0 || ctx.Err() != nil {
+		return err
+	}
+	o.Config.CPUTemplate = ""
+	if bootsWith(ctx, o, version, nil, plainCacheName) != nil {
+		return err
+	}
+	return fmt.Errorf("%w: a guest boots without it; with it: %w", errTemplate, err)
+}
+
+// bootsWith returns nil if a guest does with a CPU template's text, or did when the cache's file was written.
+func bootsWith(ctx context.Context, o Options, version string, cpu []byte, cache string) error {
 	key := answerTo("Firecracker "+version, append(guestELF(), cpu...))
-	if a, ok := key.cached(o.CacheDir, firecrackerCacheName); ok {
-		return version, a.err()
+	if a, ok := key.cached(o.CacheDir, cache); ok {
+		return a.err()
 	}
-	err = BootFirecracker(ctx, o.Config.Firecracker, o.Config.CPUTemplate, guestDeadline)
+	err := BootFirecracker(ctx, o.Config.Firecracker, o.Config.CPUTemplate, guestDeadline)
 	if ctx.Err() == nil { // not when the caller gave up
-		key.keep(o.CacheDir, firecrackerCacheName, err)
+		key.keep(o.CacheDir, cache, err)
 	}
-	return version, err
+	return err
 }
 
 // BootFirecracker boots the smallest guest that proves something, as BootGuest does with QEMU. template is the path of a CPU template; "" for none.

@@ -69,6 +69,25 @@ func TestWhatTheConfigurationNamesIsLookedAt(t *testing.T) {
 	}
 }
 
+// TestARefusedTemplateIsBlamed has a program that boots nothing with a CPU template, and one that boots nothing at all.
+func TestARefusedTemplateIsBlamed(t *testing.T) {
+	for commands, blamed := range map[string]bool{
+		`grep -q cpu-config "$3" && { echo "no such register"; exit 1; }; echo ` + guestWord: true,
+		`echo "no KVM"; exit 1`: false,
+	} {
+		program := filepath.Join(t.TempDir(), "firecracker")
+		if err := os.WriteFile(program, []byte("#!/bin/sh\n"+commands+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		o := Options{Config: instance.Config{Firecracker: program, CPUTemplate: "/t"}, CacheDir: t.TempDir()}
+		for range 2 { // the second answer is from the cache
+			if err := boots(t.Context(), o, "1.16.1", []byte("{}")); err == nil || errors.Is(err, errTemplate) != blamed {
+				t.Errorf("%q: %v, want the template blamed: %v", commands, err, blamed)
+			}
+		}
+	}
+}
+
 func TestFromWhichKernelOnATemplateHides(t *testing.T) {
 	for release, want := range map[string]bool{"6.1.0-18-amd64": false, "6.12.9": false, "6.13.0": true, "6.18.44": true, "": false} {
 		if got := hidesDefences(release); got != want {
