@@ -70,12 +70,17 @@ var mutants = []mutant{
 	},
 	{
 		name: "what is neither a snapshot's own nor its origin's not looked for", kind: unit, file: "internal/host/snapshot/borrow.go",
-		old: "case !ok(written, gone):", new: "case !ok(written, gone) && ctx == nil:",
+		old: "case !ok:", new: "case !ok && ctx == nil:",
 		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
 	},
 	{
+		name: "what btrfs has moved taken for damage", kind: unit, file: "internal/host/snapshot/borrow.go",
+		old: "ok, err = seal.Same(ctx, e.file(name), origin, clip(strange, e.manifest.Files[name].Bytes))", new: "ok = len(clip(strange, e.manifest.Files[name].Bytes)) == 0",
+		pkg: "internal/host/snapshot", test: "TestMovedBlocksAreNoDamage",
+	},
+	{
 		name: "what was made zero in a snapshot's memory not looked for", kind: unit, file: "internal/host/snapshot/borrow.go",
-		old: "&& covered(clip(gone, info.Bytes), e.manifest.Changed)", new: "&& len(gone) >= 0",
+		old: "outside(union(d.written, d.holes), e.manifest.Changed), true", new: "outside(d.written, e.manifest.Changed), true",
 		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
 	},
 	{
@@ -159,7 +164,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "what a memory has from the snapshot before believed to be its origin's", kind: unit, file: "internal/host/snapshot/make.go",
-		old: "parts = union(parts, b.earlier)", new: "parts = union(parts, nil)",
+		old: "return union(own, b.earlier), err", new: "return union(own, nil), err",
 		pkg: "internal/host/snapshot", test: "TestASnapshotTakesWhatDiffersFromTheOneBefore",
 	},
 	{

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -286,9 +285,14 @@ func (e *entry) verifyDisk(ctx context.Context, s *Store) error {
 	if give != nil {
 		defer give()
 	}
-	return s.verifyRest(ctx, e, DiskName, o.Disk, func(written, gone []seal.Part) bool {
-		written, gone, err := namedOfDisk(written, gone, e.manifest.Files[DiskName].Bytes)
-		return err == nil && slices.Equal(written, parts(e.manifest.DiskChanged)) && slices.Equal(gone, e.manifest.DiskGone)
+	return s.verifyRest(ctx, e, DiskName, o.Disk, func(d difference) (strange []seal.Part, ok bool) {
+		gone := d.gone
+		if e.manifest.DiskHoles {
+			gone = d.holes
+		}
+		holes, err := named(gone)
+		strange = union(outside(d.written, parts(e.manifest.DiskChanged)), outside(gone, e.manifest.DiskGone))
+		return strange, err == nil && covered(e.manifest.DiskGone, holes)
 	})
 }
 
@@ -306,23 +310,32 @@ func (e *entry) verifyMemory(ctx context.Context, s *Store) error {
 	if give != nil {
 		defer give()
 	}
-	return s.verifyRest(ctx, e, MemoryName, o.Memory, func(written, gone []seal.Part) bool {
-		return covered(clip(written, info.Bytes), e.manifest.Changed) && covered(clip(gone, info.Bytes), e.manifest.Changed)
+	return s.verifyRest(ctx, e, MemoryName, o.Memory, func(d difference) (strange []seal.Part, ok bool) {
+		return outside(union(d.written, d.holes), e.manifest.Changed), true
 	})
 }
 
-// verifyRest looks at how a file differs from its origin, as long as that's there.
-func (s *Store) verifyRest(ctx context.Context, e *entry, name, origin string, ok func(written, gone []seal.Part) bool) error {
+// verifyRest looks at how a file differs from its origin, as long as that's there. judge says where it isn't known to differ, and whether it differs where it must. What it
+// doesn't share there must be the same all the same: btrfs may be moving blocks, or have moved those of one of them.
+func (s *Store) verifyRest(ctx context.Context, e *entry, name, origin string, judge func(difference) (strange []seal.Part, ok bool)) error {
 	if origin == "" {
 		return nil
 	}
-	written, gone, err := s.differing(ctx, e.file(name), origin)
+	d, err := s.differing(ctx, e.file(name), origin)
 	switch {
 	case errors.Is(err, disk.ErrFragmented), errors.Is(err, os.ErrNotExist): // of which nothing can be said
 		return nil
 	case err != nil:
 		return fmt.Errorf("%s %w", name, errUnread)
-	case !ok(written, gone):
+	}
+	strange, ok := judge(d)
+	if ok {
+		ok, err = seal.Same(ctx, e.file(name), origin, clip(strange, e.manifest.Files[name].Bytes))
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s %w", name, errUnread)
+	case !ok:
 		return fmt.Errorf("%s isn't what was saved: parts of it are neither its own nor those of what it was made from", name)
 	}
 	return nil

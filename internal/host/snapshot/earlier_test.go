@@ -130,11 +130,14 @@ func newRolled(t *testing.T) (*rolled, func()) {
 }
 
 // TestASnapshotTakesWhatDiffersFromTheOneBefore takes snapshots of a machine that has touched much and then touches little, with a driver that tells what was touched,
-// and with one that doesn't. Each holds all of its moment, also when those before it are gone: then it counts with what it had from them.
+// with one that doesn't, and when what the machine was loaded from is gone. Each holds all of its moment, also when those before it are gone: then it counts with what it had from them.
 func TestASnapshotTakesWhatDiffersFromTheOneBefore(t *testing.T) {
-	for name, knows := range map[string]bool{"told": true, "found": false} {
+	for name, knows := range map[string]bool{"told": true, "found": false, "found without the origin": false} {
 		t.Run(name, func(t *testing.T) {
 			r, again := newRolled(t)
+			if name == "found without the origin" {
+				r.machine.TemplateDigest = "sha256:gone"
+			}
 			const much = 200
 			for i := range int64(much) {
 				r.touch(2*i*block, "at first")

@@ -130,7 +130,9 @@ func (b *Building) seal(ctx context.Context, m *manifest) error {
 		return b.sealDisk(ctx, path, m, from)
 	})
 	if m.Kind == Full {
-		start(MemoryName, b.sealMemory)
+		start(MemoryName, func(ctx context.Context, path string, m *manifest) (seal.Info, error) {
+			return b.sealMemory(ctx, path, m, from)
+		})
 		start(StateName, b.sealState)
 	}
 	if m.Sessions > 0 {
@@ -155,14 +157,15 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 		o, give = b.store.origin(m.Template, from.ofTemplate())
 		m.DiskOfTemplate = give != nil
 	}
-	var written, gone []seal.Part
+	var d difference
 	err = disk.ErrFragmented
 	if give != nil {
-		written, gone, err = b.store.differing(ctx, path, o.Disk)
+		d, err = b.store.differing(ctx, path, o.Disk)
 		give()
 	}
+	var written []seal.Part
 	if err == nil {
-		written, gone, err = namedOfDisk(written, gone, size)
+		written, m.DiskGone, err = namedOfDisk(d.written, d.holes, size)
 	}
 	if errors.Is(err, disk.ErrFragmented) {
 		m.WholeDisk = true
@@ -171,7 +174,7 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 	if err != nil {
 		return seal.Info{}, err
 	}
-	m.DiskGone = gone
+	m.DiskHoles = true
 	if m.DiskChanged, err = b.sums(ctx, path, written); err != nil {
 		return seal.Info{}, err
 	}
@@ -179,14 +182,14 @@ func (b *Building) sealDisk(ctx context.Context, path string, m *manifest, from 
 }
 
 // sealMemory makes the memory durable, and notes what differs from its origin; all of it if there's none, or it's cut into too many pieces.
-func (b *Building) sealMemory(ctx context.Context, path string, m *manifest) (info seal.Info, err error) {
+func (b *Building) sealMemory(ctx context.Context, path string, m *manifest, from Machine) (info seal.Info, err error) {
 	if err := errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o444)); err != nil { // as a template's: a driver that shares it opens it as each machine's user
 		return seal.Info{}, err
 	}
 	if m.Whole {
 		return seal.File(ctx, path)
 	}
-	info, m.Changed, err = b.changed(ctx, path)
+	info, m.Changed, err = b.changed(ctx, path, from)
 	if errors.Is(err, disk.ErrFragmented) {
 		m.Whole = true
 		return seal.File(ctx, path)
@@ -225,9 +228,8 @@ func syncFile(path string) (size int64, err error) {
 	return info.Size(), nil
 }
 
-// changed makes a clone durable and notes what differs from its origin: what is its own, and what was already different in the snapshot that it began as a copy of. What
-// was written is read while it's being written out; that it's all is known after that.
-func (b *Building) changed(ctx context.Context, path string) (info seal.Info, parts []seal.Part, err error) {
+// changed makes a clone durable and notes what differs from its origin. What was written is read while it's being written out; that it's all is known after that.
+func (b *Building) changed(ctx context.Context, path string, from Machine) (info seal.Info, parts []seal.Part, err error) {
 	var g errgroup.Group
 	g.Go(func() error {
 		_, err := syncFile(path)
@@ -239,10 +241,10 @@ func (b *Building) changed(ctx context.Context, path string) (info seal.Info, pa
 	if err = errors.Join(err, g.Wait()); err != nil {
 		return seal.Info{}, nil, err
 	}
-	if parts, err = b.store.cfg.Own(ctx, path); err != nil {
+	if parts, err = b.differs(ctx, path, from); err != nil {
 		return seal.Info{}, nil, err
 	}
-	if parts = union(parts, b.earlier); len(parts) > maxChanged {
+	if len(parts) > maxChanged {
 		return seal.Info{}, nil, disk.ErrFragmented
 	}
 	if b.Written != nil && len(b.Written) <= maxChanged && covered(parts, b.Written) {
@@ -250,6 +252,19 @@ func (b *Building) changed(ctx context.Context, path string) (info seal.Info, pa
 	}
 	info, err = seal.Parts(ctx, path, parts)
 	return info, parts, err
+}
+
+// differs returns the parts of a memory that aren't its origin's. If that's gone they're those that are the memory's own, and those in which the snapshot that it began as
+// a copy of differs: while btrfs moves blocks it says of own ones that they're shared.
+func (b *Building) differs(ctx context.Context, path string, from Machine) ([]seal.Part, error) {
+	o, give := b.store.origin(b.entry.Template, from)
+	if give == nil {
+		own, err := b.store.cfg.Own(ctx, path)
+		return union(own, b.earlier), err
+	}
+	defer give()
+	d, err := b.store.differing(ctx, path, o.Memory)
+	return union(d.written, d.holes), err
 }
 
 // ready takes in what was published, as it would be after a restart.

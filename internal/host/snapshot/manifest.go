@@ -77,7 +77,8 @@ type manifest struct {
 	Machine
 	Changed     []seal.Part          `json:"changed,omitempty"`      // the parts of the memory that its digest is of, unless that's all of it
 	DiskChanged []sum                `json:"disk_changed,omitempty"` // the parts of the disk that aren't its origin's, unless its digest is of all of it
-	DiskGone    []seal.Part          `json:"disk_gone,omitempty"`    // the parts of its origin that the disk hasn't any more: they were written over, or discarded
+	DiskGone    []seal.Part          `json:"disk_gone,omitempty"`    // the parts of its origin that the disk hasn't any more: they were discarded
+	DiskHoles   bool                 `json:"disk_holes,omitempty"`   // that's so; in one of an older version they may also have been written over
 	WholeDisk   bool                 `json:"whole_disk,omitempty"`   // its digest is of all of the disk
 	Files       map[string]seal.Info `json:"files"`                  // sessions, if there are some, among them
 

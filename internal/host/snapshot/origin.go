@@ -58,6 +58,9 @@ func (r run) shares(t run) bool {
 	}
 }
 
+// meets says of two runs that each has blocks where they overlap, whichever.
+func (r run) meets(run) bool { return true }
+
 // runs are a file's, in the order of their offsets.
 func (s *Store) runs(ctx context.Context, path string) ([]run, error) {
 	var out []run
@@ -65,18 +68,25 @@ func (s *Store) runs(ctx context.Context, path string) ([]run, error) {
 	return out, err
 }
 
-// differing returns the parts of a file that have blocks, and others than its origin has there, and those where the origin has some that the file hasn't: they were
-// written over or discarded. Both have been synced.
-func (s *Store) differing(ctx context.Context, path, origin string) (written, gone []seal.Part, err error) {
+// difference is how a file differs from its origin by the blocks that they have, in order.
+type difference struct {
+	written []seal.Part // where the file has blocks, and others than its origin
+	gone    []seal.Part // where the origin has blocks that the file hasn't: they were written over or discarded
+	holes   []seal.Part // those of gone where the file has none
+}
+
+// differing compares a file with its origin. Both have been synced. While btrfs moves blocks (a balance) files that share them may seem not to: there is more of
+// written and gone, then, and not of holes.
+func (s *Store) differing(ctx context.Context, path, origin string) (d difference, err error) {
 	own, err := s.runs(ctx, path)
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
 	theirs, err := s.runs(ctx, origin)
 	if err != nil {
-		return nil, nil, err
+		return d, err
 	}
-	return without(own, theirs), without(theirs, own), nil
+	return difference{written: without(own, theirs, run.shares), gone: without(theirs, own, run.shares), holes: without(theirs, own, run.meets)}, nil
 }
 
 // named returns parts as a manifest names them: those that are close are one. disk.ErrFragmented if they're too many.
@@ -95,8 +105,8 @@ func named(parts []seal.Part) ([]seal.Part, error) {
 	return out, nil
 }
 
-// without returns the parts of some runs that lie elsewhere than other ones do.
-func without(own, theirs []run) []seal.Part {
+// without returns the parts of some runs that others, with which they have something in common, don't have.
+func without(own, theirs []run, common func(r, t run) bool) []seal.Part {
 	var parts []seal.Part
 	for _, r := range own {
 		for len(theirs) > 0 && theirs[0].offset+theirs[0].bytes <= r.offset {
@@ -107,7 +117,7 @@ func without(own, theirs []run) []seal.Part {
 			if t.offset >= end {
 				break
 			}
-			if !r.shares(t) {
+			if !common(r, t) {
 				continue
 			}
 			parts = appendPart(parts, at, max(at, t.offset))
@@ -155,22 +165,24 @@ func clip(parts []seal.Part, size int64) []seal.Part {
 	return slices.DeleteFunc(parts, func(p seal.Part) bool { return p.Bytes <= 0 })
 }
 
-// covered reports whether all of some parts lies in others. Both are in order.
-func covered(parts, by []seal.Part) bool {
+// outside returns what of some parts doesn't lie in others. Both are in order.
+func outside(parts, by []seal.Part) (out []seal.Part) {
 	for _, p := range parts {
 		for len(by) > 0 && by[0].Offset+by[0].Bytes <= p.Offset {
 			by = by[1:]
 		}
-		at := p.Offset
+		at, end := p.Offset, p.Offset+p.Bytes
 		for _, b := range by {
-			if b.Offset > at || at >= p.Offset+p.Bytes {
+			if b.Offset >= end {
 				break
 			}
-			at = b.Offset + b.Bytes
+			out = appendPart(out, at, max(at, b.Offset))
+			at = max(at, min(end, b.Offset+b.Bytes))
 		}
-		if at < p.Offset+p.Bytes {
-			return false
-		}
+		out = appendPart(out, at, end)
 	}
-	return true
+	return out
 }
+
+// covered reports whether all of some parts lies in others. Both are in order.
+func covered(parts, by []seal.Part) bool { return len(outside(parts, by)) == 0 }

@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,7 +51,7 @@ func TestDifferingIsWhatLiesElsewhere(t *testing.T) {
 	places := rapid.SliceOfN(rapid.Int64Range(-1, 5), 0, 60)
 	rapid.Check(t, func(t *rapid.T) {
 		own, theirs := blocks(places.Draw(t, "own")), blocks(places.Draw(t, "theirs"))
-		exact := without(own.runs(t), theirs.runs(t))
+		exact := without(own.runs(t), theirs.runs(t), run.shares)
 		parts, err := named(exact)
 		if err != nil {
 			t.Fatal(err)
@@ -357,4 +361,76 @@ func TestADiskWithoutItsOriginIsReadWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	give()
+}
+
+// TestMovedBlocksAreNoDamage has the file system keep what is an origin's elsewhere than the origin, as btrfs does while it moves blocks: a snapshot that holds
+// the same is the one that was saved, in this life and the next. A hole that isn't there any more is none.
+func TestMovedBlocksAreNoDamage(t *testing.T) {
+	_, base, reopen := volumeOf(t)
+	s := reopen()
+	m := machineOf()
+	m.TemplateDigest = "sha256:base"
+	r := takeOf(t, s, Origin{Disk: base, Memory: base}, m, 1<<20)
+	move := func(name string, at int64) {
+		tamper(t, s, r, name, func(path string) { write(t, path, at, strings.Repeat("base", 64<<10)) })
+	}
+	move(DiskName, 3<<20)
+	move(MemoryName, 2<<20)
+	s.Close()
+	s = reopen()
+	if err := s.borrowAndGive(r); err != nil {
+		t.Error(err)
+	}
+	tamper(t, s, r, DiskName, func(path string) { write(t, path, 3<<20, "other") })
+	s.Close()
+	s = reopen()
+	if err := s.borrowAndGive(r); space.CodeOf(err) != space.CodeSnapshotUnusable {
+		t.Errorf("what was written is borrowed: %v", err)
+	}
+}
+
+// TestABalanceIsNoDamage takes snapshots while btrfs moves all blocks of the volume, and looks at them meanwhile and afterwards as later lives do.
+func TestABalanceIsNoDamage(t *testing.T) {
+	v, base, reopen := volumeOf(t)
+	s := reopen()
+	m := machineOf()
+	m.TemplateDigest = "sha256:base"
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	var balance sync.WaitGroup
+	balance.Go(func() {
+		out, err := exec.CommandContext(ctx, "btrfs", "balance", "start", "--full-balance", v.Path).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		done <- err
+	})
+	defer balance.Wait()
+	defer cancel()
+	var taken []Report
+	look := func() {
+		s.Close()
+		s = reopen()
+		for _, r := range taken {
+			if err := s.borrowAndGive(r); err != nil {
+				t.Fatalf("of %d snapshots: %v", len(taken), err)
+			}
+		}
+	}
+	for balancing := true; balancing; {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			balancing = false
+		default:
+		}
+		if len(taken) < 50 {
+			taken = append(taken, takeOf(t, s, Origin{Disk: base, Memory: base}, m, 1<<20))
+		}
+		look()
+	}
+	look()
+	t.Logf("%d snapshots were taken", len(taken))
 }

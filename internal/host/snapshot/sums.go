@@ -82,7 +82,7 @@ func (s *Store) earlier(ctx context.Context, of *entry, path string) (map[seal.P
 	if err != nil {
 		return nil, err
 	}
-	written, gone := without(now, then), without(then, now)
+	written, gone := without(now, then, run.shares), without(then, now, run.shares)
 	known := map[seal.Part]string{}
 	for _, p := range last.manifest.DiskChanged {
 		if !touches(p.Part, written) && !touches(p.Part, gone) {
