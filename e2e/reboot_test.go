@@ -21,6 +21,7 @@ import (
 // TestReboot reboots twice, into a boot with another id and back: what was in memory is lost and said to be, what was on disk is there, and the
 // platform goes on. A record of either boot is read in the other.
 func TestReboot(t *testing.T) {
+	_ = buildBase() // where few tests run, the template is still being built, and its build would end here; a test that needs it says what is wrong
 	ran, stopped := create(t, "mini"), create(t, "mini")
 	for _, s := range []client.Sandbox{ran, stopped} {
 		runIn(t, s, shell("echo kept > /root/file; sync")).want(t, 0, "", "")

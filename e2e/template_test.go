@@ -100,7 +100,7 @@ func TestTemplateInSteps(t *testing.T) {
 	in := onMini("steps", client.TemplateStep{Run: ptr("echo from step one; mkdir -p /srv; echo made > /srv/made")}, step,
 		client.TemplateStep{Env: &gen.Environment{"GREETING": "hello"}}, client.TemplateStep{Workdir: ptr("/srv")})
 	in.Tags = &[]string{"v1"}
-	in.StartCommand = ptr("while :; do echo up > /tmp/up; sleep 1; done")
+	in.StartCommand = ptr("echo up > /tmp/up; exec sleep 100000")
 	in.ReadyCheck = ptr("test -s /tmp/up")
 	tpl := wantReady(t, buildTemplate(t, in))
 	if log := logOf(t, "steps:v1"); !strings.Contains(log, "2 from step one\n") {
