@@ -158,13 +158,13 @@ func TestAFailedRestoreLeavesItSuspended(t *testing.T) {
 	}
 }
 
-// TestASuspendedSandboxIsLostWithItsSnapshot takes the snapshot away, and has its manifest exchanged.
+// TestASuspendedSandboxIsLostWithItsSnapshot takes the snapshot away, and damages it. What the node has of a lost one it keeps until the sandbox is deleted.
 func TestASuspendedSandboxIsLostWithItsSnapshot(t *testing.T) {
 	for name, harm := range map[string]func(map[string]record.SnapshotStatus, string){
 		"gone": func(all map[string]record.SnapshotStatus, id string) { delete(all, id) },
-		"exchanged": func(all map[string]record.SnapshotStatus, id string) {
+		"damaged": func(all map[string]record.SnapshotStatus, id string) {
 			s := all[id]
-			s.Digest = digestOf("another")
+			s.State, s.Error = record.SnapshotFailed, space.Errorf(space.CodeSnapshotUnusable, "its disk is missing")
 			all[id] = s
 		},
 	} {
@@ -177,7 +177,9 @@ func TestASuspendedSandboxIsLostWithItsSnapshot(t *testing.T) {
 			if s.RecoveryPoint != nil || s.Error == nil {
 				t.Errorf("%+v", s)
 			}
+			r.node.without(t, func() bool { return len(r.node.snapshots) == map[string]int{"damaged": 1}[name] })
 			r.deleteSandbox(t, box.Id)
+			r.node.without(t, func() bool { return len(r.node.snapshots) == 0 })
 		})
 	}
 }

@@ -19,6 +19,8 @@ func (d *decision) snapshots(wanted []record.WantedSnapshot) {
 		switch {
 		case w.Want == record.SnapshotAway:
 			d.snapshotAway(w, there)
+		case w.Recorded.State == record.SnapshotLost:
+			d.snapshotLost(w, there)
 		case there:
 			d.snapshotPresent(w, r)
 		default:
@@ -41,14 +43,21 @@ func (d *decision) snapshotAway(w record.WantedSnapshot, there bool) {
 	}
 }
 
-// snapshotPresent decides about a snapshot that should be there and is reported. What was ready stays what it was: another manifest under its name is another one.
+// snapshotLost decides about a snapshot that was found to be lost. What is left of it on the node may be all that somebody has: it stays until the snapshot, or its
+// sandbox, is deleted.
+func (d *decision) snapshotLost(w record.WantedSnapshot, there bool) {
+	if !there && d.report.Complete && d.believed(w.ID) {
+		d.seeSnapshot(w.ID, record.SnapshotStatus{State: record.SnapshotGone})
+	}
+}
+
+// snapshotPresent decides about a snapshot that should be there and is reported. What was ready stays what it was, with the digest that was recorded first: of another
+// manifest under its name the node loads nothing, and says why to whoever wants it. It may be the right one again.
 func (d *decision) snapshotPresent(w record.WantedSnapshot, r record.SnapshotStatus) {
 	was := w.Recorded
 	switch {
 	case was.State == record.SnapshotReady && r.State == record.SnapshotReady && was.Digest != r.Digest:
-		r.State, r.Digest = record.SnapshotLost, ""
-		r.Error = space.Errorf(space.CodeSnapshotUnusable, "the snapshot's manifest isn't the one that was made: it was exchanged or damaged")
-		d.seeSnapshot(w.ID, r)
+		d.kept[w.ID] = true
 	case was.State == record.SnapshotReady && r.State == record.SnapshotFailed && d.believed(w.ID):
 		r.State, r.Error = record.SnapshotLost, orSnapshotLost(r.Error)
 		d.seeSnapshot(w.ID, r)

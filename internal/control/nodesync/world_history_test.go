@@ -167,7 +167,7 @@ func (w *world) wantedSnapshots() (out []record.WantedSnapshot) {
 		b, e := w.find(r.of)
 		n := record.WantedSnapshot{ID: r.id, Route: r.of, Execution: e.recorded, Kind: record.SnapshotFull, Want: record.SnapshotTaken, Recorded: r.status}
 		switch {
-		case r.deleted || r.status.State == record.SnapshotFailed || r.status.State == record.SnapshotLost:
+		case r.deleted || r.status.State == record.SnapshotFailed:
 			n.Want = record.SnapshotAway
 		case r.purpose == record.PurposeSuspend:
 			n.Want = record.SnapshotHeld

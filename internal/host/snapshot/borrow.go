@@ -32,10 +32,17 @@ type Snapshot struct {
 }
 
 // Borrow returns a snapshot if it's the one that has a digest, and its files are what the manifest says: those that matter for a boot from its disk, or all.
-// They stay until give is called. Errors are space.Errors.
+// They stay until give is called. A disk is what its manifest says, or isn't lent; that it's another manifest than the one that has the digest doesn't matter to who boots
+// from it: he has been told. Errors are space.Errors.
 func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), err error) {
 	s.mu.Lock()
-	e, err := s.loadable(id, digest)
+	e, err := s.loadable(id)
+	if err == nil && e.digest != digest {
+		if err = e.another(digest); boot {
+			slog.Warn("a disk is booted though its snapshot isn't the one that was made", "snapshot", id, "err", err)
+			err = nil
+		}
+	}
 	if err != nil {
 		s.mu.Unlock()
 		return Snapshot{}, nil, err
@@ -60,8 +67,14 @@ func (s *Store) Borrow(id, digest string, boot bool) (_ Snapshot, give func(), e
 	return out, give, nil
 }
 
-// loadable returns an entry that is ready and has a digest. mu is held.
-func (s *Store) loadable(id, digest string) (*entry, error) {
+// another is why a snapshot isn't loaded that should have a digest.
+func (e *entry) another(digest string) error {
+	return space.Errorf(space.CodeSnapshotUnusable, "snapshot %s isn't the one that was made: its manifest has the digest %s, and %s was recorded; its disk can be booted if it's as that manifest says",
+		e.Snapshot, e.digest, digest)
+}
+
+// loadable returns an entry that is ready. mu is held.
+func (s *Store) loadable(id string) (*entry, error) {
 	e, ok := s.entries[id]
 	switch {
 	case !ok || e.removing:
@@ -70,8 +83,6 @@ func (s *Store) loadable(id, digest string) (*entry, error) {
 		return nil, e.err
 	case e.state != Ready:
 		return nil, space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is %s", id, e.state)
-	case e.digest != digest:
-		return nil, space.Errorf(space.CodeSnapshotUnusable, "snapshot %s isn't the one that was made: its manifest has the digest %s, and %s was recorded", id, e.digest, digest)
 	}
 	return e, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"time"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
@@ -32,21 +33,10 @@ func (s *Store) lookAgain(e *entry) {
 	now, err := seal.InodeOf(e.file(manifestName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.miss(e)
-		return
+		s.putAside(e, err)
 	case err != nil:
-		return
 	case now != e.seen[manifestName]:
-		text, err := durable.ReadFile(e.file(manifestName), maxManifest)
-		if err != nil {
-			return
-		}
-		digest := seal.ManifestDigest(text)
-		s.tell(e, "its manifest was changed or exchanged", func() bool {
-			was := e.digest
-			e.digest = digest
-			return was != digest
-		})
+		s.readAgain(e)
 	}
 	if _, err := os.Stat(e.file(DiskName)); errors.Is(err, fs.ErrNotExist) {
 		s.tell(e, DiskName+" is missing", func() bool {
@@ -56,9 +46,33 @@ func (s *Store) lookAgain(e *entry) {
 	}
 }
 
-// miss forgets a snapshot that is gone. What is left without a manifest is put aside, as by the next life.
-func (s *Store) miss(e *entry) {
-	forgotten := s.tell(e, "it's gone from the node", func() bool {
+// readAgain takes in a snapshot anew whose manifest was changed or exchanged.
+func (s *Store) readAgain(e *entry) {
+	if _, err := durable.ReadFile(e.file(manifestName), maxManifest); err != nil {
+		return // for want of something else, perhaps
+	}
+	anew, err := read(e.dir)
+	if err != nil {
+		s.putAside(e, err)
+		return
+	}
+	s.tell(e, "its manifest was changed or exchanged", func() bool {
+		if e.loads > 0 || anew.digest == e.digest {
+			return false
+		}
+		s.unshare(e, time.Now().Add(sharedIdle))
+		s.entries[e.Snapshot] = anew
+		return true
+	})
+}
+
+// putAside forgets a snapshot that is gone or can't be read, and puts aside what is left of it, as the next life would.
+func (s *Store) putAside(e *entry, why error) {
+	forgotten := s.tell(e, why.Error(), func() bool {
+		if e.loads > 0 {
+			return false // next time
+		}
+		s.unshare(e, time.Now().Add(sharedIdle))
 		delete(s.entries, e.Snapshot)
 		return true
 	})

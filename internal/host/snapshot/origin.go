@@ -27,8 +27,8 @@ func (s *Store) origin(template string, m Machine) (o Origin, give func()) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, err := s.loadable(m.Parent, m.ParentDigest)
-	if err != nil {
+	e, err := s.loadable(m.Parent)
+	if err != nil || e.digest != m.ParentDigest {
 		return Origin{}, nil
 	}
 	e.loads++

@@ -134,20 +134,29 @@ func (s *Store) adopt(name string) error {
 	if strings.HasSuffix(name, buildSuffix) {
 		return s.cfg.Volume.Delete(dir)
 	}
-	m, digest, err := readManifest(dir)
-	if err == nil && space.HostLabel(m.Snapshot) != name {
-		err = fmt.Errorf("it's the manifest of %s", m.Snapshot)
-	}
+	e, err := read(dir)
 	if err != nil {
 		slog.Error("put aside a snapshot that can't be read", "dir", dir, "err", err)
 		return os.Rename(dir, dir+unreadableSuffix)
 	}
+	s.entries[e.Snapshot] = e
+	return nil
+}
+
+// read looks at a snapshot. A file may be missing: whoever wants to load it is told.
+func read(dir string) (*entry, error) {
+	m, digest, err := readManifest(dir)
+	if err != nil {
+		return nil, err
+	}
+	if space.HostLabel(m.Snapshot) != filepath.Base(dir) {
+		return nil, fmt.Errorf("it's the manifest of %s", m.Snapshot)
+	}
 	e := &entry{Order: m.Order, Machine: m.Machine, state: Ready, dir: dir, digest: digest, manifest: m}
-	if e.seen, err = e.look(); err != nil { // a file is missing: whoever wants to load it is told
+	if e.seen, err = e.look(); err != nil {
 		slog.Error("a snapshot isn't whole", "snapshot", m.Snapshot, "err", err)
 	}
-	s.entries[m.Snapshot] = e
-	return nil
+	return e, nil
 }
 
 // Close ends what the store does by itself.

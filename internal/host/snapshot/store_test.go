@@ -353,7 +353,7 @@ func TestNothingElseIsLoaded(t *testing.T) {
 	}{
 		"state":      {change: rewrite(StateName, "X"), boots: true},
 		"memory":     {change: rewrite(MemoryName, "X"), boots: true},
-		"manifest":   {change: rewrite(manifestName, " ")},
+		"manifest":   {change: rewrite(manifestName, " "), boots: true},
 		"disk":       {change: rewrite(DiskName, "X")},
 		"a session":  {change: rewrite(SessionsName+"/session/ring", "X"), boots: true},
 		"no session": {change: func(t *testing.T, dir string) { os.Remove(filepath.Join(dir, SessionsName, "session", "ring")) }, boots: true},

@@ -51,9 +51,9 @@ SELECT coalesce(u.sandbox, '')::text AS sandbox FROM snapshots_in_use u WHERE u.
 SELECT id FROM snapshots WHERE sandbox = ANY((SELECT @sandboxes::text[])::text[]) AND name = '' AND deleted_at IS NULL ORDER BY id;
 
 -- name: NodeSnapshots :many
--- Every snapshot that isn't gone, with what is wanted of it. One that couldn't be made, or is lost, isn't any more.
+-- Every snapshot that isn't gone, with what is wanted of it. One that couldn't be made isn't any more.
 SELECT n.id, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.kind, n.purpose,
-    (n.deleted_at IS NOT NULL OR coalesce(st.state IN ('failed', 'lost'), false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
+    (n.deleted_at IS NOT NULL OR coalesce(st.state = 'failed', false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
     est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest
 FROM snapshots n
 LEFT JOIN snapshot_status st ON st.snapshot = n.id
