@@ -289,6 +289,11 @@ var mutants = []mutant{
 		pkg: "internal/host/execution", test: "TestNoSlotIsUsedTwice",
 	},
 	{
+		name: "two dial a guest's port at once", kind: unit, file: "internal/host/vmm/monitor/port.go",
+		old: "turn: make(chan struct{}, 1)", new: "turn: make(chan struct{}, 2)",
+		pkg: "internal/host/vmm/monitor", test: "TestDialsAtOnce",
+	},
+	{
 		name: "peer's credentials not checked by who listens", kind: unit, file: "internal/peer/peer.go",
 		old: "if err == nil && slices.Contains(l.allow, int(cred.Uid)) {", new: "if err == nil && !slices.Contains(l.allow, -1) {",
 		pkg: "internal/peer", test: "TestPeerOfAnotherUIDIsRefused",

@@ -11,6 +11,7 @@ import (
 // goroutine.
 type Port struct {
 	dial func(context.Context) (net.Conn, error)
+	turn chan struct{} // held by the Dial that is under way
 
 	mu     sync.Mutex
 	conn   net.Conn // the last Dial's
@@ -23,10 +24,19 @@ func (p *Process) Port(path string) *Port {
 }
 
 // NewPort returns a port to which dial makes a connection.
-func NewPort(dial func(context.Context) (net.Conn, error)) *Port { return &Port{dial: dial} }
+func NewPort(dial func(context.Context) (net.Conn, error)) *Port {
+	return &Port{dial: dial, turn: make(chan struct{}, 1)}
+}
 
-// Dial ends the connection before and makes a new one.
+// Dial ends the connection before and makes a new one. One comes after the other: were several to connect at once, the VMM might serve the one that stays
+// while those that were ended fill its queue, and nobody else would come in.
 func (p *Port) Dial(ctx context.Context) (net.Conn, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("dial the guest: %w", context.Cause(ctx))
+	}
 	if err := p.replace(nil); err != nil {
 		return nil, err
 	}
@@ -34,7 +44,7 @@ func (p *Port) Dial(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.replace(c); err != nil { // another Dial may have been faster: it loses
+	if err := p.replace(c); err != nil { // the port was closed meanwhile
 		c.Close()
 		return nil, err
 	}
