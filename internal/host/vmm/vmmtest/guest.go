@@ -90,7 +90,7 @@ func (g *guest) as(user, command string) string {
 	g.t.Helper()
 	out, exit, err := g.run(g.s.within(g.t), &sessionv1.Spec{Argv: []string{"sh", "-c", command}, User: user, Cwd: "/"})
 	if err != nil {
-		g.t.Fatalf("run %q: %v; %s", command, err, g.fate())
+		g.t.Fatalf("run %q: %v", command, err)
 	}
 	if g.heard.IsZero() {
 		g.heard = time.Now()
@@ -107,7 +107,7 @@ func (g *guest) fate() string {
 	case <-g.Done():
 	case <-time.After(time.Second): // a link ends a moment before its machine
 	}
-	return cmp.Or(g.LastWords(), "the machine says nothing")
+	return cmp.Or(g.LastWords(), "it runs, and has said nothing")
 }
 
 // session runs a program to its end.

@@ -89,10 +89,13 @@ func (s *suite) guest(t *testing.T, m vmm.Machine, e vmm.Enclosure, dir, disk, m
 	return g
 }
 
-// end ends a machine that was started and wasn't let go of.
+// end ends a machine that was started and wasn't let go of. If its check has failed it's told first what has become of the machine.
 func (g *guest) end() {
 	if g.released || g.Machine == nil {
 		return
+	}
+	if g.t.Failed() {
+		g.t.Logf("machine %s: %s", g.e.ID, g.fate())
 	}
 	if err := g.Kill(context.WithoutCancel(g.t.Context())); err != nil {
 		g.t.Errorf("kill: %v", err)
