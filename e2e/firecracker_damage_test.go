@@ -144,42 +144,6 @@ func testDamagedTemplates(t *testing.T, nextLife bool) {
 	}
 }
 
-// sleeper is a suspended sandbox and its snapshot's directory.
-type sleeper struct {
-	box client.Sandbox
-	pid string
-	dir string
-}
-
-func suspended(t *testing.T) sleeper {
-	t.Helper()
-	x := sleeper{box: create(t, "mini")}
-	x.pid = remember(t, x.box, "old")
-	names := snapshotParts().only("name")[0]
-	were := map[string]bool{}
-	for _, dir := range names.find() {
-		were[dir] = true
-	}
-	verb(t, x.box.Id, "suspend")
-	for _, dir := range names.find() {
-		if !were[dir] {
-			x.dir = dir
-		}
-	}
-	if x.dir == "" {
-		t.Fatal("a suspended sandbox has no snapshot")
-	}
-	return x
-}
-
-// writable lets a snapshot's directory be changed.
-func writable(dir string, change func() error) error {
-	if err := btrfs.SetReadOnly(dir, false); err != nil {
-		return err
-	}
-	return errors.Join(change(), btrfs.SetReadOnly(dir, true))
-}
-
 // testFullDisk suspends a sandbox, takes a snapshot of it and restores it when the volume has no room: each succeeds, or is refused clearly and has changed nothing.
 // With room all goes on, and nothing is left of what failed.
 func testFullDisk(t *testing.T) {
