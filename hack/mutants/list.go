@@ -74,6 +74,31 @@ var mutants = []mutant{
 		pkg: "internal/host/snapshot", test: "TestADiskIsReadWhereItDiffers",
 	},
 	{
+		name: "what a failed disk hasn't taken kept from a suspend", kind: unit, file: "internal/host/execution/snapshot.go",
+		old: "how := e.quiesceAsFarAsPossible", new: "how := machine.Quiesce",
+		pkg: "internal/host/execution", test: "TestAMachineWhoseDiskFailsIsKept",
+	},
+	{
+		name: "a snapshot made of a disk that has failed", kind: unit, file: "internal/host/execution/snapshot.go",
+		old: "e.comeToRest(ctx, quiesceTimeout, machine.Quiesce); errors.Is", new: "e.comeToRest(ctx, quiesceTimeout, e.quiesceAsFarAsPossible); errors.Is",
+		pkg: "internal/host/execution", test: "TestAMachineWhoseDiskFailsIsKept",
+	},
+	{
+		name: "what broke first told of a machine that was killed", kind: unit, file: "internal/host/execution/snapshot.go",
+		old: "e.machine == nil || !machine.DiesNow(e.machine)", new: "e.machine == nil || !machine.Gone(e.machine)",
+		pkg: "internal/host/execution", test: "TestAMachineThatIsKilledMeanwhileIsLost",
+	},
+	{
+		name: "a snapshot that is gone still reported", kind: unit, file: "internal/host/snapshot/look.go",
+		old: "case errors.Is(err, fs.ErrNotExist):\n\t\ts.putAside(e, err)", new: "case errors.Is(err, fs.ErrNotExist):",
+		pkg: "internal/host/snapshot", test: "TestWhatBecomesOfASnapshotIsToldInTheSameLife",
+	},
+	{
+		name: "what is there of a lost snapshot removed", kind: unit, file: "internal/control/nodesync/decide_snapshots.go",
+		old: "case w.Recorded.State == record.SnapshotLost:\n\t\t\td.snapshotLost(w, there)", new: "case w.Recorded.State == record.SnapshotLost:\n\t\t\td.snapshotAway(w, there)",
+		pkg: "internal/control/nodesync", test: "TestAnotherManifestIsNotTheSnapshot",
+	},
+	{
 		name: "what btrfs has moved taken for damage", kind: unit, file: "internal/host/snapshot/borrow.go",
 		old: "ok, err = seal.Same(ctx, e.file(name), origin, clip(strange, e.manifest.Files[name].Bytes))", new: "ok = len(clip(strange, e.manifest.Files[name].Bytes)) == 0",
 		pkg: "internal/host/snapshot", test: "TestMovedBlocksAreNoDamage",
