@@ -136,7 +136,7 @@ func snapshot(r db.SnapshotRow) record.Snapshot {
 	out := record.Snapshot{
 		ID: r.ID, Project: r.Project, Name: r.Name, Route: route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid), Template: r.Template,
 		TemplateName: r.TemplateName, Kind: record.SnapshotKind(r.Kind), Purpose: record.SnapshotPurpose(r.Purpose),
-		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Deleted: r.DeletedAt != nil, CreatedAt: r.CreatedAt,
+		Shape: shape(r.Vcpus, r.MemoryBytes, r.DiskBytes), Deleted: r.DeletedAt != nil, CreatedAt: r.CreatedAt, GivenUp: r.GivenUp,
 	}
 	out.Status = record.SnapshotStatus{
 		State: record.SnapshotMaking, Error: failure(r.ErrorCode, r.ErrorMessage), Digest: text(r.Digest), Parent: text(r.Parent), Driver: text(r.Driver),

@@ -1238,7 +1238,7 @@ type QuotaUse struct {
 	Vcpus int `json:"vcpus"`
 }
 
-// RecoveryPoint The newest durable moment of the sandbox, which is its newest snapshot; absent if it has none.
+// RecoveryPoint The newest durable moment of the sandbox, which is the newest snapshot of its past; absent if it has none. After a rollback those that came after its snapshot aren't of its past any more.
 type RecoveryPoint struct {
 	// At When the sandbox stood still for it.
 	At time.Time `json:"at"`
@@ -1344,7 +1344,7 @@ type Sandbox struct {
 	// Parent What the sandbox was forked from or created of; absent if it was made from a template alone.
 	Parent *Parent `json:"parent,omitempty"`
 
-	// RecoveryPoint The newest durable moment of the sandbox, which is its newest snapshot; absent if it has none.
+	// RecoveryPoint The newest durable moment of the sandbox, which is the newest snapshot of its past; absent if it has none. After a rollback those that came after its snapshot aren't of its past any more.
 	RecoveryPoint *RecoveryPoint `json:"recovery_point,omitempty"`
 	State         SandboxState   `json:"state"`
 
@@ -1606,6 +1606,9 @@ type Snapshot struct {
 
 	// Execution `exe_…`, that it's of.
 	Execution string `json:"execution"`
+
+	// GivenUp Present and true: its sandbox was rolled back to one before it, and it's no recovery point. A rollback to it makes it the past again.
+	GivenUp *bool `json:"given_up,omitempty"`
 
 	// Id `snp_…`.
 	Id string `json:"id"`

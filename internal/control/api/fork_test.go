@@ -291,19 +291,34 @@ func TestRollback(t *testing.T) {
 		if o.Kind != gen.OperationKindRollbackSandbox || o.Snapshot.Id != want || o.Sandbox.State != gen.SandboxStateRunning || o.Sandbox.Execution.Epoch != epoch {
 			t.Errorf("%+v", o)
 		}
+		if p := o.Sandbox.RecoveryPoint; p == nil || p.Snapshot != want {
+			t.Errorf("back in %s, the recovery point is %+v", want, p)
+		}
 		r.node.without(t, func() bool { return len(r.node.executions) == 1 })
 	}
 	back("", second.Id, 2)
 	back("&snapshot="+first.Id, first.Id, 3)
-	back("&snapshot=second&cold=true", second.Id, 4)
-	r.verb(t, box.Id, "pause")
-	back("", second.Id, 5)
+	back("", first.Id, 4) // what came after it has been given up
+	for id, want := range map[string]bool{first.Id: false, second.Id: true} {
+		if n := decode[gen.Snapshot](t, r.do(t, "GET", "/v1/snapshots/"+id, nil).want(t, 200)); (n.GivenUp != nil) != want {
+			t.Errorf("%s is given up: %v", id, n.GivenUp)
+		}
+	}
 	r.verb(t, box.Id, "stop")
-	back("", second.Id, 6)
+	r.verb(t, box.Id, "start")
+	back("", first.Id, 6)
+	held := r.verb(t, box.Id, "suspend").Snapshot
+	r.verb(t, box.Id, "restore")
+	back("", held.Id, 8)
+	back("&snapshot=second&cold=true", second.Id, 9) // and is the past again
+	r.verb(t, box.Id, "pause")
+	back("", second.Id, 10)
+	r.verb(t, box.Id, "stop")
+	back("", second.Id, 11)
 	r.node.end(box.Id, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "it died"))
 	r.state(t, box.Id, gen.SandboxStateLost)
 	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/wake", nil).code(t, space.CodeExecutionLost)
-	back("", second.Id, 7)
+	back("", second.Id, 12)
 
 	other := *operation(t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`), 201, "succeeded").Sandbox
 	r.do(t, "POST", "/v1/sandboxes/"+other.Id+"/rollback?snapshot="+first.Id, nil).code(t, space.CodeInvalid)

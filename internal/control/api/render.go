@@ -125,6 +125,9 @@ func renderSnapshot(n record.Snapshot) gen.Snapshot {
 		Parent: notEmpty(s.Parent), Digest: notEmpty(s.Digest), Driver: notEmpty(s.Driver), DriverVersion: notEmpty(s.Version), Cpu: notEmpty(s.CPU),
 		Error: problemOrNil(s.Error), TakenAt: notZero(s.At), CreatedAt: n.CreatedAt.UTC(),
 	}
+	if n.GivenUp {
+		out.GivenUp = &n.GivenUp
+	}
 	if s.State == record.SnapshotReady {
 		bytes, pause := int64(s.Bytes), float32(s.Pause.Microseconds())/1000
 		out.SizeBytes, out.PauseMs = &bytes, &pause

@@ -37,7 +37,7 @@ type Sandbox struct {
 	Execution    Execution // the current one
 	SuspendInto  string    // snp_…, of the newest suspend
 	Parent       Parent
-	Recovery     *Recovery // nil: it has no snapshot
+	Recovery     *Recovery // nil: its past has no snapshot
 	Lifecycle    Lifecycle
 	ActiveAt     time.Time // when something was last done with it, within a minute
 	Deleted      bool      // all its executions are gone
@@ -51,7 +51,7 @@ type Parent struct {
 	Snapshot string
 }
 
-// Recovery is the newest durable moment of a sandbox: its newest snapshot that is ready.
+// Recovery is the newest durable moment of a sandbox: the newest snapshot of its past that is ready. What came after the snapshot of a rollback isn't of it.
 type Recovery struct {
 	Snapshot string
 	Kind     SnapshotKind

@@ -51,6 +51,7 @@ type Snapshot struct {
 	Purpose      SnapshotPurpose
 	Shape        Shape
 	Deleted      bool // it is to go
+	GivenUp      bool // it isn't of its sandbox's past, since that was rolled back to one before it
 	CreatedAt    time.Time
 	Status       SnapshotStatus
 }

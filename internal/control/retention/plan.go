@@ -30,8 +30,8 @@ func Due(now time.Time, r record.Rolling, last record.Rolled) (record.SnapshotKi
 	}
 }
 
-// Unneeded returns those of a sandbox's snapshots that may go at a time, oldest first. The newest one that is ready is its recovery point, and stays, as does the
-// newest that has its memory. rolling is how it takes snapshots of itself; nil: it doesn't, or doesn't any more.
+// Unneeded returns those of a sandbox's snapshots that may go at a time, oldest first. Of those that are ready and of its past the newest is its recovery point, and
+// stays, as does the newest that has its memory. The newest of all stays, too: whoever has given that up may want it back. rolling is how it takes snapshots of itself; nil: it doesn't, or doesn't any more.
 func Unneeded(now time.Time, rolling *record.Rolling, all []record.Snapshot) []record.Snapshot {
 	ready := slices.DeleteFunc(slices.Clone(all), func(n record.Snapshot) bool { return n.Status.State != record.SnapshotReady || n.Deleted })
 	slices.SortFunc(ready, func(a, b record.Snapshot) int {
@@ -50,11 +50,13 @@ func Unneeded(now time.Time, rolling *record.Rolling, all []record.Snapshot) []r
 	if budget > 0 {
 		keepWithin(budget, ready, stays)
 	}
-	if len(ready) > 0 {
-		stays[ready[0].ID] = true
-	}
-	if i := slices.IndexFunc(ready, func(n record.Snapshot) bool { return n.Kind == record.SnapshotFull }); i >= 0 {
-		stays[ready[i].ID] = true
+	newest := func(record.Snapshot) bool { return true }
+	isPast := func(n record.Snapshot) bool { return !n.GivenUp }
+	hasMemory := func(n record.Snapshot) bool { return !n.GivenUp && n.Kind == record.SnapshotFull }
+	for _, is := range []func(record.Snapshot) bool{newest, isPast, hasMemory} {
+		if i := slices.IndexFunc(ready, is); i >= 0 {
+			stays[ready[i].ID] = true
+		}
 	}
 	var out []record.Snapshot
 	for _, n := range slices.Backward(ready) {

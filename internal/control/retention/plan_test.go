@@ -17,6 +17,11 @@ func shot(id string, ago time.Duration, p record.SnapshotPurpose, kind record.Sn
 	return record.Snapshot{ID: id, Purpose: p, Kind: kind, CreatedAt: now.Add(-ago), Status: record.SnapshotStatus{State: record.SnapshotReady, Bytes: bytes}}
 }
 
+func givenUp(n record.Snapshot) record.Snapshot {
+	n.GivenUp = true
+	return n
+}
+
 func ids(all []record.Snapshot) []string {
 	out := []string{}
 	for _, n := range all {
@@ -39,6 +44,10 @@ func TestUnneeded(t *testing.T) {
 		{name: "which has memory, too", all: []record.Snapshot{shot("s", 2*time.Hour, record.PurposeSuspend, full, 1), shot("d", time.Hour, record.PurposeAsked, disk, 1)}},
 		{name: "what was asked for stays", all: []record.Snapshot{shot("a", 90*24*time.Hour, record.PurposeAsked, full, 1), shot("f", time.Hour, record.PurposeFork, full, 1), shot("b", 0, record.PurposeAsked, full, 1)}, want: []string{"f"}},
 		{name: "a fork's that is the newest stays", all: []record.Snapshot{shot("s", 2*time.Hour, record.PurposeSuspend, full, 1), shot("f", time.Hour, record.PurposeFork, full, 1)}, want: []string{"s"}},
+		{name: "after a rollback its past's newest stays, and what was given up last", all: []record.Snapshot{
+			shot("s", 3*time.Hour, record.PurposeSuspend, full, 1), shot("t", 2*time.Hour, record.PurposeSuspend, full, 1), givenUp(shot("u", time.Hour, record.PurposeSuspend, full, 1)),
+			givenUp(shot("v", time.Minute, record.PurposeSuspend, full, 1)),
+		}, want: []string{"s", "u"}},
 		{name: "tiers", all: []record.Snapshot{
 			shot("now", 0, record.PurposeRolling, full, 1), shot("10m", 10*time.Minute, record.PurposeRolling, full, 1), shot("50m", 50*time.Minute, record.PurposeRolling, full, 1),
 			shot("2h10", 130*time.Minute, record.PurposeRolling, full, 1), shot("2h50", 170*time.Minute, record.PurposeRolling, full, 1), shot("3h10", 190*time.Minute, record.PurposeRolling, full, 1),

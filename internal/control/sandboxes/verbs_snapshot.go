@@ -209,7 +209,7 @@ func isRolledBack(now record.Situation, ref string, cold bool) bool {
 func target(now record.Situation, ref string) (record.Snapshot, error) {
 	if ref == "" {
 		if now.Sandbox.Recovery == nil {
-			return record.Snapshot{}, space.Errorf(space.CodeConflict, "the sandbox has no snapshot: there is nothing to roll it back to")
+			return record.Snapshot{}, space.Errorf(space.CodeConflict, "the sandbox has no recovery point: name the snapshot that it is to be rolled back to")
 		}
 		ref = now.Sandbox.Recovery.Snapshot
 	}

@@ -6,6 +6,8 @@ package db
 
 import (
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 type ApiKey struct {
@@ -57,6 +59,7 @@ type Execution struct {
 	Snapshot      *string
 	Cold          bool
 	Replaces      *string
+	GivenUp       pgtype.Multirange[pgtype.Range[pgtype.Timestamptz]]
 }
 
 type ExecutionStatus struct {

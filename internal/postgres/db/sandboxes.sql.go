@@ -316,8 +316,12 @@ func (q *Queries) IdleSandboxes(ctx context.Context, arg IdleSandboxesParams) ([
 }
 
 const insertExecution = `-- name: InsertExecution :exec
-INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces, given_up)
+SELECT $1::text, $2::text, $3::bigint, $4::text, $5::text, $6::text, $7::text, $8::text, $9::boolean,
+    $10::text, coalesce(
+        (SELECT d.given_up FROM executions d WHERE d.id = $7::text),
+        (SELECT coalesce(l.given_up, '{}') * tstzmultirange(tstzrange(NULL, n.created_at, '(]')) + tstzmultirange(tstzrange(n.created_at, now(), '(]'))
+            FROM snapshots n LEFT JOIN executions l ON l.id = n.execution WHERE n.id = $8::text AND n.sandbox = $2::text), '{}')
 `
 
 type InsertExecutionParams struct {
@@ -333,6 +337,7 @@ type InsertExecutionParams struct {
 	Replaces      *string
 }
 
+// What isn't of the past of the one whose disk it has isn't of its own. Of one that is loaded from a snapshot that is all that came after that, too.
 func (q *Queries) InsertExecution(ctx context.Context, arg InsertExecutionParams) error {
 	_, err := q.db.Exec(ctx, insertExecution,
 		arg.ID,
@@ -470,7 +475,7 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = $1 AND ($2::boolean OR s.deleted_at IS NULL)
     AND ($3::boolean OR
         s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END
@@ -630,7 +635,7 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.id = ANY((SELECT $1::text[])::text[])
 `
 

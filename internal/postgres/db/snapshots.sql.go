@@ -498,8 +498,9 @@ func (q *Queries) SandboxesToRoll(ctx context.Context, arg SandboxesToRollParams
 const snapshot = `-- name: Snapshot :one
 SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
     n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
-    st.digest, st.parent, st.driver, st.version, st.cpu
+    st.digest, st.parent, st.driver, st.version, st.cpu, coalesce(e.given_up @> n.created_at, false)::boolean AS given_up
 FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN sandboxes b ON b.id = n.sandbox LEFT JOIN executions e ON e.id = b.execution
 WHERE n.project = $1 AND (n.id = $2::text OR n.name = $2::text AND n.name <> '') AND n.deleted_at IS NULL
 ORDER BY coalesce(st.state IN ('failed', 'lost', 'gone'), false), n.created_at DESC LIMIT 1
 `
@@ -539,6 +540,7 @@ type SnapshotRow struct {
 	Driver        *string
 	Version       *string
 	Cpu           *string
+	GivenUp       bool
 }
 
 // By its id or its name.
@@ -575,6 +577,7 @@ func (q *Queries) Snapshot(ctx context.Context, arg SnapshotParams) (SnapshotRow
 		&i.Driver,
 		&i.Version,
 		&i.Cpu,
+		&i.GivenUp,
 	)
 	return i, err
 }
@@ -674,8 +677,9 @@ func (q *Queries) SnapshotUser(ctx context.Context, snapshot string) ([]string, 
 const snapshots = `-- name: Snapshots :many
 SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
     n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
-    st.digest, st.parent, st.driver, st.version, st.cpu
+    st.digest, st.parent, st.driver, st.version, st.cpu, coalesce(e.given_up @> n.created_at, false)::boolean AS given_up
 FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN sandboxes b ON b.id = n.sandbox LEFT JOIN executions e ON e.id = b.execution
 WHERE n.project = $1 AND ($2::text = '' OR n.sandbox = $2::text) AND n.deleted_at IS NULL
     AND ($3::timestamptz IS NULL OR (n.created_at, n.id) < ($3::timestamptz, $4::text))
 ORDER BY n.created_at DESC, n.id DESC LIMIT $5
@@ -719,6 +723,7 @@ type SnapshotsRow struct {
 	Driver        *string
 	Version       *string
 	Cpu           *string
+	GivenUp       bool
 }
 
 // Newest first; of one sandbox, if that is given.
@@ -767,6 +772,7 @@ func (q *Queries) Snapshots(ctx context.Context, arg SnapshotsParams) ([]Snapsho
 			&i.Driver,
 			&i.Version,
 			&i.Cpu,
+			&i.GivenUp,
 		); err != nil {
 			return nil, err
 		}

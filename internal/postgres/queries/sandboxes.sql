@@ -26,8 +26,13 @@ WITH r AS (
 INSERT INTO events (project, type, sandbox, operation, data) SELECT @project, 'sandbox.created', r.id, r.operation, '{}' FROM r;
 
 -- name: InsertExecution :exec
-INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces)
-VALUES (@id, @sandbox, @epoch, @placement_kind, @node, @pod_uid, @disk_of, @snapshot, @cold, @replaces);
+-- What isn't of the past of the one whose disk it has isn't of its own. Of one that is loaded from a snapshot that is all that came after that, too.
+INSERT INTO executions (id, sandbox, epoch, placement_kind, node, pod_uid, disk_of, snapshot, cold, replaces, given_up)
+SELECT @id::text, @sandbox::text, @epoch::bigint, @placement_kind::text, @node::text, @pod_uid::text, sqlc.narg('disk_of')::text, sqlc.narg('snapshot')::text, @cold::boolean,
+    sqlc.narg('replaces')::text, coalesce(
+        (SELECT d.given_up FROM executions d WHERE d.id = sqlc.narg('disk_of')::text),
+        (SELECT coalesce(l.given_up, '{}') * tstzmultirange(tstzrange(NULL, n.created_at, '(]')) + tstzmultirange(tstzrange(n.created_at, now(), '(]'))
+            FROM snapshots n LEFT JOIN executions l ON l.id = n.execution WHERE n.id = sqlc.narg('snapshot')::text AND n.sandbox = @sandbox::text), '{}');
 
 -- name: SandboxesByID :many
 -- Of any project.
@@ -42,7 +47,7 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.id = ANY((SELECT @ids::text[])::text[]);
 
 -- name: Sandboxes :many
@@ -60,7 +65,7 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = @project AND (@with_deleted::boolean OR s.deleted_at IS NULL)
     AND (@any_state::boolean OR
         s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END

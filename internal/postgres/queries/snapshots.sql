@@ -6,8 +6,9 @@ VALUES (@id, @project, @sandbox, @execution, @epoch, @placement_kind, @node, @po
 -- By its id or its name.
 SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
     n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
-    st.digest, st.parent, st.driver, st.version, st.cpu
+    st.digest, st.parent, st.driver, st.version, st.cpu, coalesce(e.given_up @> n.created_at, false)::boolean AS given_up
 FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN sandboxes b ON b.id = n.sandbox LEFT JOIN executions e ON e.id = b.execution
 WHERE n.project = @project AND (n.id = @ref::text OR n.name = @ref::text AND n.name <> '') AND n.deleted_at IS NULL
 ORDER BY coalesce(st.state IN ('failed', 'lost', 'gone'), false), n.created_at DESC LIMIT 1;
 
@@ -15,8 +16,9 @@ ORDER BY coalesce(st.state IN ('failed', 'lost', 'gone'), false), n.created_at D
 -- Newest first; of one sandbox, if that is given.
 SELECT n.id, n.project, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.template, t.name AS template_name, n.kind, n.purpose, n.name,
     n.vcpus, n.memory_bytes, n.disk_bytes, n.created_at, n.deleted_at, st.state, st.error_code, st.error_message, st.taken_at, st.pause_micros, st.bytes,
-    st.digest, st.parent, st.driver, st.version, st.cpu
+    st.digest, st.parent, st.driver, st.version, st.cpu, coalesce(e.given_up @> n.created_at, false)::boolean AS given_up
 FROM snapshots n JOIN templates t ON t.id = n.template LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN sandboxes b ON b.id = n.sandbox LEFT JOIN executions e ON e.id = b.execution
 WHERE n.project = @project AND (@sandbox::text = '' OR n.sandbox = @sandbox::text) AND n.deleted_at IS NULL
     AND (sqlc.narg('before_at')::timestamptz IS NULL OR (n.created_at, n.id) < (sqlc.narg('before_at')::timestamptz, @before_id::text))
 ORDER BY n.created_at DESC, n.id DESC LIMIT @max_rows;
