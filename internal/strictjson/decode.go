@@ -91,10 +91,17 @@ func malformed(what string, err error) error {
 func members(v reflect.Value) map[string]reflect.Value {
 	out := map[string]reflect.Value{}
 	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		out[name] = v.Field(i)
+		if name, named := memberName(v.Type().Field(i)); named {
+			out[name] = v.Field(i)
+		}
 	}
 	return out
+}
+
+// memberName is a field's name in JSON. One without a name isn't a member.
+func memberName(f reflect.StructField) (name string, named bool) {
+	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
+	return name, f.IsExported() && name != ""
 }
 
 func decodeMember(d *json.Decoder, path string, field reflect.Value) error {
@@ -189,9 +196,22 @@ func isBytes(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8
 }
 
-// ownDecoder reports whether a type reads JSON in a way of its own, as time.Time does.
+// ownDecoder reports whether a type reads JSON in a way of its own, as time.Time does. What is generated for an object of which some members go together has a
+// decoder, too, which isn't strict: such an object is read by its members.
 func ownDecoder(t reflect.Type) bool {
-	return t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Struct && hasMembers(t) {
+		return false
+	}
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}
+
+func hasMembers(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if _, named := memberName(t.Field(i)); named {
+			return true
+		}
+	}
+	return false
 }
 
 func decodePlain(raw json.RawMessage, path string, into reflect.Value) error {

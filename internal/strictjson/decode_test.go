@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -17,6 +18,38 @@ type nestedBody struct {
 	List  *[]inner   `json:"list,omitempty"`
 	Words *[]string  `json:"words,omitempty"`
 	Bytes *[]byte    `json:"bytes,omitempty"`
+}
+
+// lax is as objects are generated of which some members go together: its own decoder takes what isn't to be taken.
+type lax struct {
+	Most  *int   `json:"most,omitempty"`
+	Tiers *[]lax `json:"tiers,omitempty"`
+	union json.RawMessage
+}
+
+func (l *lax) UnmarshalJSON(b []byte) error { return l.union.UnmarshalJSON(b) }
+
+func TestDecodeReadsMembersItself(t *testing.T) {
+	var got struct {
+		Lax *lax `json:"lax,omitempty"`
+	}
+	if err := Decode([]byte(`{"lax":{"most":3.0,"tiers":[{"most":4}]}}`), &got); err != nil || *got.Lax.Most != 3 || *(*got.Lax.Tiers)[0].Most != 4 {
+		t.Errorf("%+v, %v", got.Lax, err)
+	}
+	for body, field := range map[string]string{
+		`{"lax":{"most":null}}`:               "lax.most",
+		`{"lax":{"least":1}}`:                 "lax.least",
+		`{"lax":{"union":1}}`:                 "lax.union",
+		`{"lax":{"":1}}`:                      "lax.",
+		`{"lax":{"most":1,"most":2}}`:         "lax.most",
+		`{"lax":{"most":1.5}}`:                "lax.most",
+		`{"lax":{"tiers":[{"most":"many"}]}}`: "lax.tiers[0].most",
+	} {
+		var refused *space.Error
+		if err := Decode([]byte(body), &got); !errors.As(err, &refused) || refused.Field != field {
+			t.Errorf("%s: %v, want field %s", body, err, field)
+		}
+	}
 }
 
 type inner struct {
