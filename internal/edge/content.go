@@ -45,12 +45,15 @@ func (e *Edge) readFile(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
+	part, err := readRange(r.Header.Values("Range"))
+	if err != nil {
+		return err
+	}
 	t, err := e.enterSandbox(r)
 	if err != nil {
 		return err
 	}
 	defer t.leave()
-	part := readRange(r.Header.Values("Range"))
 	if part, err = t.settle(w, r, path, part); err != nil || w.begun {
 		return err
 	}

@@ -123,6 +123,7 @@ func TestRangesAreHTTPs(t *testing.T) {
 			}
 		}
 	}
+	r.ask(t, "GET", r.files("/content?path=/f"), nil, "Range", "bytes=0-1"+strings.Repeat(",3-4", 64)).fails(t, space.CodeInvalid, "Range")
 	for _, header := range []string{"bytes=0-1,3-4", "lines=0-1", "bytes=5-3", "bytes=-", "bytes=a-b", "bytes", "bytes=+1-2", "bytes=1-2-3"} {
 		if c := r.ask(t, "GET", r.files("/content?path=/f"), nil, "Range", header); c.StatusCode != 200 || c.body(t) != "0123456789" {
 			t.Errorf("%s: %s", header, c.Status)
@@ -145,7 +146,7 @@ func TestRanges(t *testing.T) {
 			header, first = fmt.Sprintf("bytes=-%d", b), size-min(b, size)
 		}
 		last = min(last, int64(size)-1)
-		s := readRange([]string{header})
+		s := parseRange([]string{header})
 		from, to, err := s.of(size)
 		switch {
 		case s.whole:
@@ -168,7 +169,7 @@ func FuzzRange(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, size uint64) {
 		size = min(size, maxOffset)
-		s := readRange([]string{header})
+		s := parseRange([]string{header})
 		from, to, err := s.of(size)
 		if err == nil && (from > to || to > size || !s.whole && from == to) {
 			t.Errorf("%q of %d: %d-%d", header, size, from, to)
@@ -379,6 +380,8 @@ func TestBadInput(t *testing.T) {
 		{"GET", r.files("/list?path=/a&depth="), "", space.CodeInvalid, "depth"},
 		{"DELETE", r.files("?path=/a&recursive=yes"), "", space.CodeInvalid, "recursive"},
 		{"DELETE", r.files("?path=/a&recursive="), "", space.CodeInvalid, "recursive"},
+		{"PUT", r.files("/content?path=/a&expires=soon"), "", space.CodeInvalid, "expires"},
+		{"GET", r.files("/content?path=/a&expires=1000000000000"), "", space.CodeInvalid, "expires"},
 		{"PUT", r.files("/content?path=/a&mode=9"), "", space.CodeInvalid, "mode"},
 		{"PUT", r.files("/content?path=/a&mode=77777"), "", space.CodeInvalid, "mode"},
 		{"PUT", r.files("/content?path=/a&mode=-44"), "", space.CodeInvalid, "mode"},

@@ -85,6 +85,9 @@ func (e *Edge) serve(o operation, w *answer, r *http.Request) error {
 	if req.query, err = readQuery(r.URL.RawQuery, o.query); err != nil {
 		return err
 	}
+	if _, err := req.query.expires(); err != nil { // whatever it was that opened
+		return err
+	}
 	return e.guardedly(o, w, req)
 }
 

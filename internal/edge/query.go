@@ -15,6 +15,7 @@ const (
 	maxQuery     = 16 << 10
 	maxPath      = 4096 - 1 // the kernel's PATH_MAX counts its terminator
 	maxSignature = 256
+	maxExpires   = 999_999_999_999 // seconds since 1970: twelve digits
 )
 
 // query is the parameters of a request: each is one that its operation takes, and came once.
@@ -96,6 +97,12 @@ func (q query) number(name string, least, most, otherwise uint64) (uint64, error
 		return 0, space.FieldErrorf(name, "is %q: want a whole number from %d to %d", space.Clip(s), least, most)
 	}
 	return n, nil
+}
+
+// expires is until when a signed URL is good, in seconds since 1970; 0 if it's absent.
+func (q query) expires() (int64, error) {
+	n, err := q.number("expires", 0, maxExpires, 0)
+	return int64(n), err
 }
 
 // mode is permission bits in octal, nil if they're absent.

@@ -22,8 +22,21 @@ type span struct {
 // maxOffset is beyond any file, and a number that all on the way can have.
 const maxOffset = 1<<63 - 1
 
-// readRange reads a Range header. What a server needn't follow it doesn't: other units, several ranges and nonsense mean the whole file.
-func readRange(values []string) span {
+// maxRange is the length of a Range header, in bytes.
+const maxRange = 256
+
+// readRange reads a Range header. What a server needn't follow it doesn't: other units, several ranges and nonsense mean the whole file. One that is too long is
+// refused.
+func readRange(values []string) (span, error) {
+	for _, v := range values {
+		if len(v) > maxRange {
+			return span{}, space.FieldErrorf("Range", "has %d bytes: at most %d are allowed", len(v), maxRange)
+		}
+	}
+	return parseRange(values), nil
+}
+
+func parseRange(values []string) span {
 	whole := span{whole: true}
 	if len(values) != 1 {
 		return whole

@@ -138,7 +138,7 @@ func (r *request) signed() (*controlv1.SignedURL, error) {
 	if err != nil {
 		return nil, err
 	}
-	expires, err := r.query.number("expires", 0, 1<<40, 0)
+	expires, err := r.query.expires()
 	if err != nil {
 		return nil, err
 	}
@@ -149,5 +149,5 @@ func (r *request) signed() (*controlv1.SignedURL, error) {
 	if r.Method == http.MethodPut {
 		does = "write"
 	}
-	return &controlv1.SignedURL{Path: path, Operation: does, User: user, ExpiresUnix: int64(expires), Signature: r.query["signature"]}, nil
+	return &controlv1.SignedURL{Path: path, Operation: does, User: user, ExpiresUnix: expires, Signature: r.query["signature"]}, nil
 }
