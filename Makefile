@@ -81,8 +81,8 @@ test-long: build jq fuzzer ## tests that take long: a gigabyte through the comma
 	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
 	$(GO) test -tags 'vm long' -count=1 -timeout 60m -p 1 -run '^TestLong' -v ./internal/host ./internal/host/vmm/qemu
 	$(GO) test -tags long -count=1 -timeout 20m -run '^TestLong' -v ./internal/host/execution
-	$(GO) test -tags e2e -count=1 -timeout 20m ./e2e/
-	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 30m ./e2e/
+	$(GO) test -tags e2e -count=1 -timeout 40m ./e2e/
+	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 40m ./e2e/
 	$(GO) test -tags e2e -count=1 -timeout 20m ./redteam/
 	$(MAKE) --no-print-directory test-kvm
 	$(GO) run ./hack/mutants -long
