@@ -140,7 +140,7 @@ func isTransport(err error) bool {
 // hints are the next steps for the codes that have one which is always right.
 var hints = map[string]string{
 	"unauthenticated":    "check SPACE_API_KEY and the configuration file, or SPACE_SANDBOX_TOKEN; 'space up' writes a new key for a platform on this machine",
-	"snapshot_unusable":  "'space sandbox snapshots' shows the others; with --cold a sandbox boots from a snapshot's disk",
+	"snapshot_unusable":  "if the detail says that its disk can be booted, --cold does that and leaves the memory; 'space sandbox snapshots' shows what else there is to roll back to",
 	"template_not_ready": "'space template ls' shows its state, 'space template logs NAME' its build",
 	"quota_exceeded":     "'space project get' shows what the project uses of its quota",
 	"capacity_exhausted": "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",

@@ -34,8 +34,8 @@ type Store interface {
 
 // Sandboxes finds sandboxes.
 type Sandboxes interface {
+	Waker
 	Get(ctx context.Context, project, id string) (record.Sandbox, error)
-	Wake(ctx context.Context, project, id string) (operation string, err error)
 }
 
 // Activity is told when something is done with a sandbox.

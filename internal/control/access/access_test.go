@@ -40,6 +40,11 @@ func (c *changing) Wake(context.Context, string, string) (string, error) {
 	return fmt.Sprintf("op_%d", c.wakes), nil
 }
 
+// Woken says that it failed.
+func (c *changing) Woken(_ context.Context, _, operation string) error {
+	return space.Errorf(space.CodeSnapshotUnusable, "%s failed", operation)
+}
+
 func (c *changing) Bearer(context.Context, record.TokenHash) (record.Bearer, error) {
 	return c.bearer, nil
 }
@@ -122,7 +127,7 @@ func TestWhatCannotBeWokenIsntWokenAnewAndAnew(t *testing.T) {
 		asleep.Lifecycle.AutoWake = true
 		c := &changing{boxes: []record.Sandbox{asleep}, bearer: record.Bearer{Sandbox: "sbx_1"}}
 		_, err := New(c, c, activity.New(nil), new(wake.Bell), "").ResolveToken(t.Context(), string(token.Sandbox)+strings.Repeat("a", 52), "sbx_1")
-		if space.CodeOf(err) != space.CodeConflict || !strings.Contains(err.Error(), "op_1") || c.wakes != 2 {
+		if space.CodeOf(err) != space.CodeSnapshotUnusable || !strings.Contains(err.Error(), "op_1") || c.wakes != 1 {
 			t.Errorf("after %d wakes: %v", c.wakes, err)
 		}
 	})

@@ -105,6 +105,8 @@ func (a *Access) running(ctx context.Context, project, sandbox string, still fun
 // Waker has a sandbox run by whichever verb does.
 type Waker interface {
 	Wake(ctx context.Context, project, id string) (operation string, err error)
+	// Woken says what has become of a wake: nil while it's under way, or why it failed; a conflict if the sandbox ran, and sleeps again.
+	Woken(ctx context.Context, project, operation string) error
 }
 
 // WakeUp wakes a paused or suspended sandbox that somebody needs to run, if it says so; else the error is a conflict that names the verb. One that is about to be
@@ -113,7 +115,7 @@ func WakeUp(ctx context.Context, waker Waker, box record.Sandbox) error {
 	return new(Alarm).WakeUp(ctx, waker, box)
 }
 
-// Alarm wakes a sandbox for one request. A sandbox that was woken and sleeps again isn't woken anew and anew for it.
+// Alarm wakes a sandbox for one request, once: one that couldn't be woken, or was and sleeps again, isn't woken anew and anew for it.
 type Alarm struct{ operation string }
 
 // WakeUp is the function of that name.
@@ -124,17 +126,15 @@ func (a *Alarm) WakeUp(ctx context.Context, waker Waker, box record.Sandbox) err
 	return a.Ring(ctx, waker, box.Project, box.ID)
 }
 
-// Ring wakes a sandbox that says that it may be woken.
+// Ring wakes a sandbox that says that it may be woken. Errors: why it couldn't be.
 func (a *Alarm) Ring(ctx context.Context, waker Waker, project, id string) error {
+	if a.operation != "" {
+		return waker.Woken(ctx, project, a.operation)
+	}
 	operation, err := waker.Wake(ctx, project, id)
-	switch {
-	case space.CodeOf(err) == space.CodeConflict: // something else is under way
+	if space.CodeOf(err) == space.CodeConflict { // something else is under way
 		return nil
-	case err != nil:
-		return err
-	case a.operation != "" && a.operation != operation:
-		return space.Errorf(space.CodeConflict, "operation %s was to wake the sandbox, which sleeps: its error says why", a.operation)
 	}
 	a.operation = operation
-	return nil
+	return err
 }

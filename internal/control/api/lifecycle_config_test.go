@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,12 +79,25 @@ func TestAutoWake(t *testing.T) {
 		}
 	}
 	r.verb(t, box.Id, "suspend")
+	r.node.change(func() {
+		r.node.start = func(space.Route) (space.ExecutionState, *space.Error) {
+			return space.ExecutionFailed, space.Errorf(space.CodeSnapshotUnusable, "its memory is damaged")
+		}
+	})
+	_, err := r.access.ResolveToken(t.Context(), token, box.Id)
+	wantCode(t, err, space.CodeSnapshotUnusable)
+	if !strings.Contains(err.Error(), "its memory is damaged") {
+		t.Errorf("why it can't be woken: %v", err)
+	}
+	r.node.change(func() {
+		r.node.start = func(space.Route) (space.ExecutionState, *space.Error) { return space.ExecutionRunning, nil }
+	})
 	if target, err := r.sessions.ResolveAsleep(t.Context(), session.Attachment.Token, session.Session.Id); err != nil || !target.Kept {
 		t.Errorf("who comes back by itself: %+v, %v", target, err)
 	}
 	soon, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := r.sessions.ResolveStarted(soon, session.Attachment.Token, session.Session.Id, true)
+	_, err = r.sessions.ResolveStarted(soon, session.Attachment.Token, session.Session.Id, true)
 	wantCode(t, err, space.CodeTimeout)
 	r.state(t, box.Id, gen.SandboxStateSuspended)
 	r.verb(t, box.Id, "restore")

@@ -30,6 +30,7 @@ type Store interface {
 	Snapshots(ctx context.Context, project, sandbox string, after record.Position, limit int) ([]record.Snapshot, error)
 	DeleteSnapshot(ctx context.Context, project, ref string) (node string, err error)
 	Made(ctx context.Context, project string, r record.Request) (string, error)
+	Operation(ctx context.Context, project, id string) (record.Operation, error)
 }
 
 // Templates finds templates.

@@ -101,6 +101,22 @@ func (s *Sandboxes) Wake(ctx context.Context, project, id string) (operation str
 	})
 }
 
+// Woken says what has become of an operation of Wake: nil while it runs, or why it failed, with its code; a conflict if it succeeded, for who finds that the sandbox
+// sleeps.
+func (s *Sandboxes) Woken(ctx context.Context, project, operation string) error {
+	o, err := s.store.Operation(ctx, project, operation)
+	switch {
+	case err != nil:
+		return err
+	case !o.Ended():
+		return nil
+	case o.Error != nil:
+		return space.Errorf(o.Error.Code, "the sandbox couldn't be woken: %s", o.Error.Message)
+	default:
+		return space.Errorf(space.CodeConflict, "the sandbox was woken, and sleeps again")
+	}
+}
+
 // Snapshot returns a project's snapshot by id or name; not_found if it has none.
 func (s *Sandboxes) Snapshot(ctx context.Context, project, ref string) (record.Snapshot, error) {
 	if !isRef(ref) {

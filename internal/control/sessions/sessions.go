@@ -35,9 +35,9 @@ type Store interface {
 
 // Sandboxes finds sandboxes.
 type Sandboxes interface {
+	access.Waker
 	Get(ctx context.Context, project, id string) (record.Sandbox, error)
 	Env(ctx context.Context, project, id string) (map[string]string, error)
-	Wake(ctx context.Context, project, id string) (operation string, err error)
 }
 
 // Templates finds templates.
