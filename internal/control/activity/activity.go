@@ -1,17 +1,23 @@
 // Package activity remembers when something was last done with sandboxes: an API call, a client that attaches, bytes that pass. It's written in bulk and
-// coarsely, so that no request waits for it, and what a restart forgets is at most half a minute. What the list of activity is, is in docs/states.md.
+// coarsely, so that no request waits for it: of a sandbox with which nothing had been done for a while within a second, since another process of the API may be
+// about to take it for idle, and else each half a minute, which is what a restart forgets. What the list of activity is, is in docs/states.md.
 package activity
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 )
 
-// flushEvery is how often what was seen is written.
-const flushEvery = 30 * time.Second
+const (
+	// flushEvery is how often what was seen is written. It's less than the shortest time that a sandbox may be idle, 60 s.
+	flushEvery = 30 * time.Second
+	// hurryEvery is how often it's written because of a sandbox that hasn't been written of since flushEvery.
+	hurryEvery = time.Second
+)
 
 // Store keeps it.
 type Store interface {
@@ -23,33 +29,44 @@ type Store interface {
 type Activity struct {
 	store Store
 
-	mu   sync.Mutex           // guards what follows
-	seen map[string]time.Time // by sandbox, what isn't written yet
-	sent map[string]time.Time // the same, of what sandboxes sent
+	hurry chan struct{} // holds something when what was seen must be written soon
+
+	mu      sync.Mutex           // guards what follows
+	seen    map[string]time.Time // by sandbox, what isn't written yet
+	sent    map[string]time.Time // the same, of what sandboxes sent
+	written map[string]time.Time // when it was written of each last, since flushEvery
 }
 
 // New returns the activity that is kept in a store.
 func New(store Store) *Activity {
-	return &Activity{store: store, seen: map[string]time.Time{}, sent: map[string]time.Time{}}
+	return &Activity{store: store, hurry: make(chan struct{}, 1), seen: map[string]time.Time{}, sent: map[string]time.Time{}, written: map[string]time.Time{}}
 }
 
 // Seen notes that something was done with a sandbox at a time.
 func (a *Activity) Seen(sandbox string, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	note(a.seen, sandbox, at)
+	a.note(a.seen, sandbox, at)
 }
 
 // Sent notes that a sandbox sent something to the network at a time. Whether that counts is the sandbox's to say.
 func (a *Activity) Sent(sandbox string, at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	note(a.sent, sandbox, at)
+	a.note(a.sent, sandbox, at)
 }
 
-func note(all map[string]time.Time, sandbox string, at time.Time) {
+// note notes it; mu is held.
+func (a *Activity) note(all map[string]time.Time, sandbox string, at time.Time) {
 	if all[sandbox].Before(at) {
 		all[sandbox] = at
+	}
+	if time.Since(a.written[sandbox]) < flushEvery {
+		return
+	}
+	select {
+	case a.hurry <- struct{}{}:
+	default:
 	}
 }
 
@@ -58,6 +75,13 @@ func (a *Activity) Flush(ctx context.Context) error {
 	a.mu.Lock()
 	seen, sent := a.seen, a.sent
 	a.seen, a.sent = map[string]time.Time{}, map[string]time.Time{}
+	now := time.Now()
+	maps.DeleteFunc(a.written, func(_ string, at time.Time) bool { return now.Sub(at) >= flushEvery })
+	for _, all := range []map[string]time.Time{seen, sent} {
+		for id := range all {
+			a.written[id] = now
+		}
+	}
 	a.mu.Unlock()
 	return errors.Join(a.flush(ctx, seen, a.store.Touch, a.Seen), a.flush(ctx, sent, a.store.TouchSent, a.Sent))
 }
@@ -77,16 +101,23 @@ func (a *Activity) flush(ctx context.Context, all map[string]time.Time, write fu
 
 // Run writes what was seen until ctx ends.
 func (a *Activity) Run(ctx context.Context) {
-	tick := time.NewTicker(flushEvery)
+	tick, rest := time.NewTicker(flushEvery), time.NewTicker(hurryEvery)
 	defer tick.Stop()
+	defer rest.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := a.Flush(ctx); err != nil && ctx.Err() == nil {
-				slog.Warn("what was done with sandboxes can't be recorded; it's tried again", "err", err)
-			}
+		case <-a.hurry:
+		}
+		if err := a.Flush(ctx); err != nil && ctx.Err() == nil {
+			slog.Warn("what was done with sandboxes can't be recorded; it's tried again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-rest.C:
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/space-platform/space/internal/control/activity"
@@ -12,12 +14,15 @@ import (
 
 // shelf keeps what it's told, unless it's broken.
 type shelf struct {
+	mu     sync.Mutex
 	broken bool
 	kept   []map[string]time.Time
 	sent   []map[string]time.Time
 }
 
 func (s *shelf) TouchSent(_ context.Context, at map[string]time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.broken {
 		return errors.New("away")
 	}
@@ -26,6 +31,8 @@ func (s *shelf) TouchSent(_ context.Context, at map[string]time.Time) error {
 }
 
 func (s *shelf) Touch(_ context.Context, at map[string]time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.broken {
 		return errors.New("away")
 	}
@@ -57,4 +64,39 @@ func TestTheNewestIsWrittenOnce(t *testing.T) {
 	if len(s.sent) != 1 || len(s.sent[0]) != 1 || !s.sent[0]["sbx_3"].Equal(at) {
 		t.Errorf("written of what was sent: %v", s.sent)
 	}
+}
+
+// TestAQuietSandboxIsWrittenSoon: another process may take it for idle. One that was written a moment ago waits, and so does a crowd.
+func TestAQuietSandboxIsWrittenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(shelf)
+		a := activity.New(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { a.Run(ctx); close(ended) }()
+		writes := func(want int, sandboxes ...string) {
+			t.Helper()
+			for _, id := range sandboxes {
+				a.Seen(id, time.Now())
+			}
+			time.Sleep(time.Second) // of the bubble's clock
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.kept) != want {
+				t.Errorf("after %v: written %d times, want %d", sandboxes, len(s.kept), want)
+			}
+		}
+		writes(1, "sbx_1")
+		writes(1, "sbx_1", "sbx_1")
+		writes(2, "sbx_2")
+		time.Sleep(10 * time.Second)
+		writes(2, "sbx_1", "sbx_2")
+		time.Sleep(20 * time.Second)
+		writes(3) // what waited, in its time
+		time.Sleep(5 * time.Minute)
+		writes(4, "sbx_1")
+		cancel()
+		<-ended
+	})
 }
