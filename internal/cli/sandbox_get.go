@@ -72,14 +72,30 @@ func (d *details) lifecycle(l client.Lifecycle) {
 	if l.AutoWake != nil && !*l.AutoWake {
 		d.add("wakes", "when it's told to")
 	}
-	if l.Rolling == nil {
-		return
+	if l.Rolling != nil {
+		d.rolling(*l.Rolling)
 	}
-	if every := l.Rolling.FullEverySeconds; every != nil {
+}
+
+// rolling adds how a sandbox takes snapshots of itself.
+func (d *details) rolling(r client.Rolling) {
+	if every := r.FullEverySeconds; every != nil {
 		d.add("snapshots", "full, every %s", seconds(*every))
 	}
-	if every := l.Rolling.DiskEverySeconds; every != nil {
+	if every := r.DiskEverySeconds; every != nil {
 		d.add("snapshots", "disk, every %s", seconds(*every))
+	}
+	if r.Keep != nil && (r.FullEverySeconds != nil || r.DiskEverySeconds != nil) {
+		for _, t := range *r.Keep {
+			if t.EverySeconds == 0 {
+				d.add("keeps", "all of the last %s", seconds(t.ForSeconds))
+			} else {
+				d.add("keeps", "one for each %s of the last %s", seconds(t.EverySeconds), seconds(t.ForSeconds))
+			}
+		}
+	}
+	if r.BudgetMb != nil {
+		d.add("at most", "%d MiB of them", *r.BudgetMb)
 	}
 }
 

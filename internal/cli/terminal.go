@@ -54,7 +54,13 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 	if tty != nil && !joins {
 		tty.Rows, tty.Cols = size()
 	}
+	waiting := startProgress(c.tell, "waiting for the sandbox") // which may have to be woken
+	waited := sync.OnceFunc(waiting.end)
+	defer waited()
 	s, err := begin(ctx)
+	if err != nil || s.from > 0 { // then nothing may come for as long as the command says nothing
+		waited()
+	}
 	if err != nil {
 		return interrupted(ctx, exitCode{exitPlatform, err})
 	}
@@ -78,8 +84,9 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 		o.hasStarted()
 		f.start(ctx)
 	}
-	suspended := client.WhenSuspended(func() { c.tellSuspended(tty != nil) })
+	suspended := client.WhenSuspended(func() { waited(); c.tellSuspended(tty != nil) })
 	err = showSession(c.door.attach(ctx, s.SessionCreated, client.FromOffset(s.from), suspended), func(e client.Event) error {
+		waited()
 		if e.Type == client.EventStarted {
 			o.hasStarted()
 			f.start(ctx) // a session takes input from then on

@@ -15,12 +15,14 @@ import (
 
 func treeCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "tree", Short: "Show sandboxes with their snapshots, and with what was forked from them", Args: cobra.NoArgs,
-		Long:    "Shows sandboxes with their snapshots, and below each what was forked or created of it. A deleted sandbox stands there as long as something is left of it.",
-		Example: "  space tree\n  space tree -o json",
+		Use: "tree [SANDBOX]", Short: "Show sandboxes with their snapshots, and with what was forked from them", Args: cobra.MaximumNArgs(1),
+		Long: "Shows sandboxes with their snapshots, and below each what was forked or created of it; of one SANDBOX the tree that it's in. A deleted sandbox stands there\n" +
+			"as long as something is left of it. A snapshot that was given up came after one that its sandbox was rolled back to.",
+		Example: "  space tree\n  space tree sbx_…\n  space tree -o json",
 	}
 	n := connectionFlags(a, c)
-	c.RunE = n.act(func(ctx context.Context, c *client.Client, _ []string, out io.Writer) error {
+	c.ValidArgsFunction = n.completes(false, sandboxes())
+	c.RunE = n.act(func(ctx context.Context, c *client.Client, args []string, out io.Writer) error {
 		boxes, err := collect(c.ListSandboxes(ctx, client.SandboxFilter{}))
 		if err != nil {
 			return err
@@ -30,6 +32,12 @@ func treeCommand(a *app) *cobra.Command {
 			return err
 		}
 		roots := grow(boxes, snapshots)
+		if len(args) == 1 {
+			roots = slices.DeleteFunc(roots, func(r *twig) bool { return !r.has(args[0]) })
+			if len(roots) == 0 {
+				return ErrorWithHint("not_found", "'space tree' without it shows all", "no tree has the sandbox %s", args[0])
+			}
+		}
 		if n.json() {
 			return WriteJSON(out, items[*twig]{roots})
 		}
@@ -116,6 +124,11 @@ func (t *twig) sort() {
 	slices.SortFunc(t.Below, older)
 }
 
+// has reports whether a sandbox, or what is deleted, is in the tree.
+func (t *twig) has(id string) bool {
+	return t.Snapshot == nil && t.id() == id || slices.ContainsFunc(t.Below, func(b *twig) bool { return b.has(id) })
+}
+
 func older(a, b *twig) int {
 	if c := a.at.Compare(b.at); c != 0 {
 		return c
@@ -141,6 +154,9 @@ func (t *twig) String() string {
 		return fmt.Sprintf("%s  %s  %s", t.Sandbox.Id, t.Sandbox.State, t.Sandbox.Template)
 	case t.Snapshot != nil:
 		row := snapshotRow(*t.Snapshot)
+		if given := t.Snapshot.GivenUp; given != nil && *given {
+			row[5] += ", given up"
+		}
 		return strings.TrimSpace(fmt.Sprintf("%s  %s %s, %s, %s  %s", t.Snapshot.Id, row[3], row[4], row[5], row[6], row[1]))
 	default:
 		return t.Gone + "  deleted"
