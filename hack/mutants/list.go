@@ -429,7 +429,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "memory is promised twice", kind: unit, file: "internal/control/placement/placement.go",
-		old: "case room.Load.MemoryBytes+shape.MemoryBytes > memory:", new: "case room.Load.MemoryBytes+shape.MemoryBytes > 2*memory:",
+		old: "load: room.Load.MemoryBytes, most: memory,", new: "load: room.Load.MemoryBytes, most: 2 * memory,",
 		pkg: "internal/control/placement", test: "TestCheck",
 	},
 	{

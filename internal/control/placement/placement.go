@@ -3,6 +3,9 @@
 package placement
 
 import (
+	"fmt"
+	"math"
+
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 )
@@ -16,7 +19,10 @@ const CPUOvercommit = 64
 // Memory isn't promised twice, unless the node says so: machines share their template's and touch a part of their own, but each may touch all of it, and then the host
 // must have it. A paused machine counts, since it may go on at any time; a suspended one doesn't. What the node keeps for itself and whether it has memory at that
 // moment is the node's to say.
-func Check(room record.Room, shape record.Shape) error {
+func Check(room record.Room, shape record.Shape) error { return check(room, shape, 1) }
+
+// check is Check for as many of them. If not all of them have room, the error says how many do.
+func check(room record.Room, shape record.Shape, count int) error {
 	f := room.Facts
 	memory := f.SandboxMemory()
 	switch {
@@ -26,10 +32,15 @@ func Check(room record.Room, shape record.Shape) error {
 		return unavailable("vcpus", "is %d: the node has %d CPUs, and a sandbox has at most as many", shape.VCPUs, f.CPUs)
 	case shape.MemoryBytes > memory || shape.MemoryBytes > f.MemoryBytes:
 		return unavailable("memory_mb", "is %d MiB: the node has %d MiB for sandboxes, and one has at most as much", shape.MemoryMiB(), min(memory, f.MemoryBytes)/record.MiB)
-	case room.Load.VCPUs+uint64(shape.VCPUs) > uint64(f.CPUs)*CPUOvercommit:
-		return exhausted("vCPUs", room.Load.VCPUs, uint64(f.CPUs)*CPUOvercommit, "")
-	case room.Load.MemoryBytes+shape.MemoryBytes > memory:
-		return exhausted("memory", room.Load.MemoryBytes/record.MiB, memory/record.MiB, " MiB")
+	}
+	cpus := resource{unit: "vCPUs", size: 1, load: room.Load.VCPUs, most: uint64(f.CPUs) * CPUOvercommit, each: uint64(shape.VCPUs)}
+	bytes := resource{unit: "MiB", of: " of memory", size: record.MiB, load: room.Load.MemoryBytes, most: memory, each: shape.MemoryBytes}
+	short := cpus
+	if bytes.fit() < cpus.fit() {
+		short = bytes
+	}
+	if short.fit() < uint64(count) {
+		return short.exhausted(count)
 	}
 	return nil
 }
@@ -42,12 +53,12 @@ func CheckDisk(room record.Room) error {
 	return space.Errorf(space.CodeCapacity, "%s", room.Facts.Advice())
 }
 
-// CheckNew refuses a machine as Check does, and one that is new to the node as CheckDisk does.
-func CheckNew(room record.Room, shape record.Shape) error {
+// CheckNew refuses machines of one shape that are new to the node as CheckDisk does, and those that don't all have room as Check does.
+func CheckNew(room record.Room, shape record.Shape, count int) error {
 	if err := CheckDisk(room); err != nil {
 		return err
 	}
-	return Check(room, shape)
+	return check(room, shape, count)
 }
 
 func unavailable(field, format string, args ...any) error {
@@ -56,7 +67,26 @@ func unavailable(field, format string, args ...any) error {
 	return e
 }
 
-func exhausted(what string, load, most uint64, unit string) error {
-	return space.Errorf(space.CodeCapacity, "the node's running and paused sandboxes have %d%s of its %d%s of %s: suspend, stop or delete some, or ask for less",
-		load, unit, most, unit, what)
+// resource is what the machines of a node share.
+type resource struct {
+	unit, of         string
+	size             uint64 // of the unit
+	load, most, each uint64 // what is taken, what there is, and what one more would take
+}
+
+// fit is how many more there's room for.
+func (r resource) fit() uint64 {
+	if r.each == 0 {
+		return math.MaxUint64
+	}
+	return (r.most - min(r.load, r.most)) / r.each
+}
+
+func (r resource) exhausted(count int) error {
+	more := ""
+	if count > 1 {
+		more = fmt.Sprintf(", and %d more of %d %s each are asked for, of which %d fit", count, r.each/r.size, r.unit, r.fit())
+	}
+	return space.Errorf(space.CodeCapacity, "the node's running and paused sandboxes have %d of its %d %s%s%s: suspend, stop or delete some, or ask for less",
+		r.load/r.size, r.most/r.size, r.unit, r.of, more)
 }

@@ -50,11 +50,34 @@ func TestNothingNewOnAFullVolume(t *testing.T) {
 	shape := record.Shape{VCPUs: 1, MemoryBytes: 1}
 	for pressure, code := range map[record.DiskPressure]space.Code{record.DiskFine: "", record.DiskWarning: "", record.DiskRefusing: space.CodeCapacity} {
 		room := record.Room{Facts: record.Facts{CPUs: 1, MemoryBytes: 1 << 30, DiskBytes: 1000 << 20, DiskFreeBytes: 47 << 20, DiskPressure: pressure}}
-		if err := placement.CheckNew(room, shape); space.CodeOf(err) != code || err != nil && !strings.Contains(err.Error(), "full to 95 %, and 47 MiB are free: delete snapshots") {
+		if err := placement.CheckNew(room, shape, 1); space.CodeOf(err) != code || err != nil && !strings.Contains(err.Error(), "full to 95 %, and 47 MiB are free: delete snapshots") {
 			t.Errorf("%q: %v", pressure, err)
 		}
 		if err := placement.Check(room, shape); err != nil {
 			t.Errorf("%q: what is there already: %v", pressure, err)
+		}
+	}
+}
+
+// TestSaysHowManyFit asks for more than there's room for: the error counts those that run already, not those that are asked for, and says how many it could be, by
+// whatever is scarcer.
+func TestSaysHowManyFit(t *testing.T) {
+	shape := record.Shape{VCPUs: 2, MemoryBytes: 128 << 20}
+	facts := record.Facts{CPUs: 2, MemoryBytes: 1 << 30} // 128 vCPUs, and 896 MiB for sandboxes
+	for _, x := range []struct {
+		load  record.Load
+		count int
+		want  string // of the error; empty: there's room
+	}{
+		{record.Load{MemoryBytes: 256 << 20}, 5, ""},
+		{record.Load{MemoryBytes: 256 << 20}, 6, "have 256 of its 896 MiB of memory, and 6 more of 128 MiB each are asked for, of which 5 fit: "},
+		{record.Load{VCPUs: 119, MemoryBytes: 256 << 20}, 6, "have 119 of its 128 vCPUs, and 6 more of 2 vCPUs each are asked for, of which 4 fit: "},
+		{record.Load{MemoryBytes: 2 << 30}, 2, "have 2048 of its 896 MiB of memory, and 2 more of 128 MiB each are asked for, of which 0 fit: "},
+		{record.Load{MemoryBytes: 896 << 20}, 1, "have 896 of its 896 MiB of memory: "},
+	} {
+		err := placement.CheckNew(record.Room{Facts: facts, Load: x.load}, shape, x.count)
+		if (err == nil) != (x.want == "") || err != nil && (space.CodeOf(err) != space.CodeCapacity || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("%d beside %+v: %v, want %q", x.count, x.load, err, x.want)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (s *Sandboxes) Create(ctx context.Context, project string, c Create, r reco
 	if err != nil || operation != "" {
 		return operation, err
 	}
-	operation, err = s.store.CreateSandbox(ctx, n, func(room record.Room) error { return placement.CheckNew(room, n.Shape) })
+	operation, err = s.store.CreateSandbox(ctx, n, func(room record.Room) error { return placement.CheckNew(room, n.Shape, 1) })
 	if err != nil {
 		return "", err
 	}

@@ -155,13 +155,10 @@ func roomFor(now record.Situation, count int) error {
 		more = more.With(quota.Of(shape))
 	}
 	room, err := now.Room(more)
-	for range count {
-		if err == nil {
-			err = placement.CheckNew(room, shape)
-		}
-		room = room.With(shape)
+	if err != nil {
+		return err
 	}
-	return err
+	return placement.CheckNew(room, shape, count)
 }
 
 // rollback decides about a return to a snapshot of the sandbox, to its recovery point if ref is empty. What it is now ends when that runs, and goes on if it can't.
