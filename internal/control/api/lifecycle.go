@@ -19,6 +19,7 @@ func readLifecycle(l *gen.Lifecycle) *lifecycle.Config {
 	if r := l.Rolling; r != nil {
 		out.Rolling = &lifecycle.Rolling{DiskEverySeconds: r.DiskEverySeconds, FullEverySeconds: r.FullEverySeconds, BudgetMiB: r.BudgetMb}
 		if r.Keep != nil {
+			out.Rolling.Keep = make([]lifecycle.Tier, 0, len(*r.Keep))
 			for _, t := range *r.Keep {
 				out.Rolling.Keep = append(out.Rolling.Keep, lifecycle.Tier(t))
 			}

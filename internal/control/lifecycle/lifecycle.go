@@ -41,7 +41,7 @@ type Idle struct {
 type Rolling struct {
 	DiskEverySeconds *int
 	FullEverySeconds *int
-	Keep             []Tier // empty: the default ones
+	Keep             []Tier // nil: the default ones; it's never empty
 	BudgetMiB        *int64
 }
 
@@ -113,7 +113,7 @@ func (i *Idle) record() (*record.Idle, error) {
 
 func (r *Rolling) record() (*record.Rolling, error) {
 	if r == nil || r.DiskEverySeconds == nil && r.FullEverySeconds == nil {
-		if r != nil && (len(r.Keep) > 0 || r.BudgetMiB != nil) {
+		if r != nil && (r.Keep != nil || r.BudgetMiB != nil) {
 			return nil, space.FieldErrorf("lifecycle.rolling", "has neither disk_every_seconds nor full_every_seconds: there's nothing to keep")
 		}
 		return nil, nil
@@ -135,10 +135,12 @@ func (r *Rolling) record() (*record.Rolling, error) {
 }
 
 func (r *Rolling) tiers(out *record.Rolling) error {
-	if len(r.Keep) == 0 {
+	switch {
+	case r.Keep == nil:
 		return nil
-	}
-	if len(r.Keep) > maxTiers {
+	case len(r.Keep) == 0: // who means the default and who means none would both be surprised by the other
+		return space.FieldErrorf("lifecycle.rolling.keep", "is empty: leave it out for the default tiers, or say what is kept")
+	case len(r.Keep) > maxTiers:
 		return space.FieldErrorf("lifecycle.rolling.keep", "has %d tiers: at most %d are allowed", len(r.Keep), maxTiers)
 	}
 	out.Keep = nil
