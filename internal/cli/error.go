@@ -212,16 +212,26 @@ func readable(err error) error {
 // countedArguments are cobra's words for too few or too many arguments.
 var countedArguments = regexp.MustCompile(` arg\(s\), (?:only )?received (\d+)$`)
 
-// miscounted says which argument of a command is missing, or that there are more than it takes. Their names are those of its usage line.
+// miscounted says which argument of a command is missing, or that there are more than it takes. Their names are those of its usage line, where those that may be left
+// out are in brackets.
 func miscounted(cmd *cobra.Command, received string) string {
-	_, line, _ := strings.Cut(cmd.Use, " ")
-	names := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" […]", r) })
-	if n, err := strconv.Atoi(received); err == nil && n < len(names) {
+	var names, must []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		name := strings.Trim(word, "[…]")
+		switch {
+		case name == "flags" || name == "--":
+		case strings.HasPrefix(word, "["):
+			names = append(names, name)
+		default:
+			names, must = append(names, name), append(must, name)
+		}
+	}
+	if n, err := strconv.Atoi(received); err == nil && n < len(must) {
 		verb := "is"
-		if len(names)-n > 1 {
+		if len(must)-n > 1 {
 			verb = "are"
 		}
-		return fmt.Sprintf("%s: %s %s missing", cmd.CommandPath(), strings.Join(names[n:], " and "), verb)
+		return fmt.Sprintf("%s: %s %s missing", cmd.CommandPath(), strings.Join(must[n:], " and "), verb)
 	}
 	return fmt.Sprintf("%s takes %s only, and got %s arguments", cmd.CommandPath(), strings.Join(names, " and "), received)
 }

@@ -67,7 +67,9 @@ func sandboxRollbackCommand(n *connection) *cobra.Command {
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		snapshot := ""
 		if len(args) == 2 {
-			snapshot = args[1]
+			if snapshot = args[1]; snapshot == "" { // a variable that is empty in a script, say: nothing is given up for that
+				return wrongly("leave it out for the recovery point; 'space sandbox snapshots "+args[0]+"' shows the others", "SNAPSHOT is empty")
+			}
 		}
 		return n.withEach("rolling back", func(c *client.Client, ctx context.Context, id string) (client.Sandbox, error) {
 			return c.RollbackSandbox(ctx, id, snapshot, cold)
