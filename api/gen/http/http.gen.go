@@ -1058,7 +1058,7 @@ type Node struct {
 	// DiskMb MiB, of the volume with disks and snapshots.
 	DiskMb *int `json:"disk_mb,omitempty"`
 
-	// DiskPressure Absent below 90 % of the volume. `refusing`, from 95 % on: no sandboxes, templates and snapshots are made; what runs, deletes and suspends go on.
+	// DiskPressure Absent below 90 % of the volume. `refusing`, from 95 % on: no sandboxes, templates and snapshots are made, and no sandboxes started or restored; what runs, deletes and suspends go on.
 	DiskPressure *NodeDiskPressure `json:"disk_pressure,omitempty"`
 
 	// Driver qemu, firecracker or fake.
@@ -1086,7 +1086,7 @@ type Node struct {
 	Version *string `json:"version,omitempty"`
 }
 
-// NodeDiskPressure Absent below 90 % of the volume. `refusing`, from 95 % on: no sandboxes, templates and snapshots are made; what runs, deletes and suspends go on.
+// NodeDiskPressure Absent below 90 % of the volume. `refusing`, from 95 % on: no sandboxes, templates and snapshots are made, and no sandboxes started or restored; what runs, deletes and suspends go on.
 type NodeDiskPressure string
 
 // Operation defines model for Operation.

@@ -23,7 +23,7 @@ func (r *rig) fill(t *testing.T, free uint64, p record.DiskPressure) gen.Node {
 	return n
 }
 
-// TestAFullVolume fills the node's volume: it's warned of, then nothing new begins while what is there goes on, and it's fine again when there's room.
+// TestAFullVolume fills the node's volume: it's warned of, then nothing new begins while what is there goes on (whether a machine may begin for it is the node's to say), and it's fine again when there's room.
 func TestAFullVolume(t *testing.T) {
 	r := newRig(t)
 	box, gone := r.sandbox(t), r.sandbox(t)
@@ -42,7 +42,7 @@ func TestAFullVolume(t *testing.T) {
 	create().want(t, 201)
 
 	n = r.fill(t, 40, record.DiskRefusing)
-	if *n.DiskPressure != gen.NodeDiskPressureRefusing || !strings.Contains(*n.Advice, "no sandboxes, templates and snapshots are made until there is room") {
+	if *n.DiskPressure != gen.NodeDiskPressureRefusing || !strings.Contains(*n.Advice, "no sandboxes, templates and snapshots are made, and no sandboxes started or restored, until there is room") {
 		t.Errorf("at 96 %%: %+v", n)
 	}
 	path := "/v1/sandboxes/" + box.Id
@@ -51,9 +51,31 @@ func TestAFullVolume(t *testing.T) {
 	} {
 		refused.code(t, space.CodeCapacity)
 	}
-	for _, verb := range []string{"pause", "suspend", "restore", "stop", "start"} {
+	start := r.node.start
+	failing := func(verbs ...string) { // as a node does that has no room at that moment
+		r.node.change(func() {
+			r.node.start = func(space.Route) (space.ExecutionState, *space.Error) {
+				return space.ExecutionFailed, space.Errorf(space.CodeCapacity, "the node's volume is full")
+			}
+		})
+		before := decode[gen.Sandbox](t, r.do(t, "GET", path, nil).want(t, 200)).State
+		for _, verb := range verbs {
+			o := operation(t, r.do(t, "POST", path+"/"+verb, nil), 200, "failed")
+			if o.Error.Code != string(space.CodeCapacity) || o.Sandbox.State != before {
+				t.Errorf("%s of one that is %s: %+v, and it's %s", verb, before, o.Error, o.Sandbox.State)
+			}
+		}
+		r.node.change(func() { r.node.start = start })
+	}
+	for _, verb := range []string{"pause", "suspend"} {
 		r.verb(t, box.Id, verb)
 	}
+	failing("restore?wait=30s", "wake?wait=30s", "rollback?wait=30s")
+	for _, verb := range []string{"restore", "stop"} {
+		r.verb(t, box.Id, verb)
+	}
+	failing("start?wait=30s", "wake?wait=30s")
+	r.verb(t, box.Id, "start")
 	r.deleteSandbox(t, gone.Id)
 
 	if n = r.fill(t, 500, record.DiskFine); n.DiskPressure != nil || n.Advice != nil {

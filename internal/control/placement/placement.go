@@ -45,7 +45,8 @@ func check(room record.Room, shape record.Shape, count int) error {
 	return nil
 }
 
-// CheckDisk refuses what is new to a node whose volume is almost full, with capacity_exhausted. What is there already goes on.
+// CheckDisk refuses what is new to a node whose volume is almost full, with capacity_exhausted. What runs already goes on;
+// whether a machine may begin for what is there already, the node says when it's to: it knows at that moment.
 func CheckDisk(room record.Room) error {
 	if room.Facts.DiskPressure != record.DiskRefusing {
 		return nil

@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNothingNewOnAFullVolume refuses what would begin, with what to do; what is there already starts, and a warning refuses nothing.
+// TestNothingNewOnAFullVolume refuses what would begin, with what to do; what is there already is the node's to refuse, and a warning refuses nothing.
 func TestNothingNewOnAFullVolume(t *testing.T) {
 	shape := record.Shape{VCPUs: 1, MemoryBytes: 1}
 	for pressure, code := range map[record.DiskPressure]space.Code{record.DiskFine: "", record.DiskWarning: "", record.DiskRefusing: space.CodeCapacity} {

@@ -38,7 +38,7 @@ type DiskPressure string
 const (
 	DiskFine     DiskPressure = ""
 	DiskWarning  DiskPressure = "warning"  // nine tenths
-	DiskRefusing DiskPressure = "refusing" // nineteen twentieths: nothing new begins; what runs, deletes and suspends go on
+	DiskRefusing DiskPressure = "refusing" // nineteen twentieths: no machine begins; what runs, deletes and suspends go on
 )
 
 // hostShare is the part of its memory that a node keeps for its host if it doesn't say what sandboxes may be promised.
@@ -59,9 +59,9 @@ func (f Facts) Advice() string {
 	case DiskFine:
 		return ""
 	case DiskWarning:
-		then = "from 95 % on no sandboxes, templates and snapshots are made"
+		then = "from 95 % on no sandboxes, templates and snapshots are made, and no sandboxes started or restored"
 	default:
-		then = "no sandboxes, templates and snapshots are made until there is room; what runs, deletes and suspends go on"
+		then = "no sandboxes, templates and snapshots are made, and no sandboxes started or restored, until there is room; what runs, deletes and suspends go on"
 	}
 	return fmt.Sprintf("the node's volume is full to %d %%, and %d MiB are free: delete snapshots (space snapshot ls shows what they count), sandboxes and templates that aren't needed; %s",
 		f.diskPercent(), f.DiskFreeBytes/MiB, then)
