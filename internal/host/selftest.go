@@ -19,7 +19,7 @@ import (
 
 const (
 	// selftestTimeout bounds the test of the driver: it takes four seconds under emulation, and more on a loaded machine.
-	selftestTimeout = 2 * time.Minute
+	selftestTimeout = 3 * time.Minute
 	// selftestID names its enclosure.
 	selftestID = "selftest"
 	// testedName is the file in the data directory that says what was tested last, and testedBytes its limit.

@@ -20,13 +20,14 @@ const (
 	Boot  Origin = "boot"  // an execution, from its disk
 	Slot  Origin = "slot"  // the pool
 	Build Origin = "build" // a template, or a snapshot of one
+	Test  Origin = "test"  // to find out whether the driver works
 )
 
 // ErrUnmet is wrapped where a machine was started and its guest never answered. On a busy host that happens to one now and then, and not to the next:
 // who started it tries once more.
 var ErrUnmet = errors.New("the guest didn't come up")
 
-var unmet = telemetry.NewCounter("space_host_machines_unmet_total", "Machines that were started and whose guest never answered, by what they were for: load, boot, slot or build.", "for")
+var unmet = telemetry.NewCounter("space_host_machines_unmet_total", "Machines that were started and whose guest never answered, by what they were for: load, boot, slot, build or test.", "for")
 
 // Started is the error of a driver's start. If the VMM ended by itself, its guest won't answer either: that's logged, and the error wraps ErrUnmet.
 func Started(ctx context.Context, o Origin, err error) error {

@@ -3,9 +3,11 @@ package selftest_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/fake"
@@ -44,6 +46,50 @@ func TestADriverThatDoesNot(t *testing.T) {
 		t.Errorf("Run = %v, want the step and the reason", err)
 	}
 	nothingLeft(t, dir, open)
+}
+
+// deaf is a driver of which the first guests that are dialled don't answer.
+type deaf struct {
+	vmm.Driver
+	guests int
+}
+
+func (d *deaf) Boot(ctx context.Context, e vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
+	m, err := d.Driver.Boot(ctx, e, b)
+	return &deafGuest{m, d}, err
+}
+
+type deafGuest struct {
+	vmm.Machine
+	driver *deaf
+}
+
+func (g *deafGuest) DialGuest(ctx context.Context) (net.Conn, error) {
+	if g.driver.guests == 0 {
+		return g.Machine.DialGuest(ctx)
+	}
+	g.driver.guests--
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestAGuestThatDoesNotComeUp is followed by another one, which may.
+func TestAGuestThatDoesNotComeUp(t *testing.T) {
+	for guests, works := range map[int]bool{1: true, 2: false} {
+		d, err := fake.New(vmmtest.Guest(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open, dir := 0, t.TempDir()
+		test := selftest.Test{Driver: &deaf{d, guests}, Dir: dir, Enclose: plain(t, &open), Patience: 500 * time.Millisecond}
+		if guests == 1 {
+			test.Patience = 3 * time.Second // the second one takes a moment on a busy machine
+		}
+		if err := test.Run(t.Context()); (err == nil) != works {
+			t.Errorf("of the first %d: %v", guests, err)
+		}
+		nothingLeft(t, dir, open)
+	}
 }
 
 func nothingLeft(t *testing.T, dir string, open int) {
