@@ -168,6 +168,9 @@ var missing = regexp.MustCompile(`^(?:the ([a-z]+) does not exist|(?:the templat
 
 // hintFor is the next step after a refusal.
 func hintFor(refused *client.Error) string {
+	if refused.Operation != "" { // it's in the way
+		return "'space operation get " + refused.Operation + " --wait 5m' waits for it; then try again"
+	}
 	if refused.Code != "not_found" {
 		return hints[refused.Code]
 	}
