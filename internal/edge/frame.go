@@ -46,9 +46,9 @@ func readFrame(b []byte) (frame, error) {
 func readControl(b []byte) (frame, error) {
 	var in struct {
 		Type   string `json:"type"`
-		Signal string `json:"signal"`
-		Rows   int    `json:"rows"`
-		Cols   int    `json:"cols"`
+		Signal string `json:"signal,omitempty"`
+		Rows   int    `json:"rows,omitempty"`
+		Cols   int    `json:"cols,omitempty"`
 	}
 	if err := strictjson.Decode(b, &in); err != nil {
 		return frame{}, err

@@ -18,9 +18,9 @@ import (
 	space "github.com/space-platform/space"
 )
 
-// Decode decodes one JSON object into a struct, and the objects within it likewise. Unknown, repeated and null members are refused
-// by name, and so are values of another type; what the values may be is for the caller. A whole number may be written as 3.0 or 3e0, as JSON
-// Schema has it.
+// Decode decodes one JSON object into a struct, and the objects within it likewise. Unknown, repeated and null members are refused by name, and so are values of
+// another type, and objects without a member whose field has no omitempty; what the values may be is for the caller. A whole number may be written as 3.0 or 3e0,
+// as JSON Schema has it.
 func Decode(b []byte, into any) error {
 	switch { // or the decoder would put other characters in silently, into a command for example
 	case !utf8.Valid(b):
@@ -35,7 +35,7 @@ func Decode(b []byte, into any) error {
 func decodeObject(b []byte, v reflect.Value, path string) error {
 	fields := members(v)
 	seen := map[string]bool{}
-	return eachMember(b, func(d *json.Decoder, name string) error {
+	err := eachMember(b, func(d *json.Decoder, name string) error {
 		field, known := fields[name]
 		switch {
 		case !known:
@@ -46,6 +46,20 @@ func decodeObject(b []byte, v reflect.Value, path string) error {
 		seen[name] = true
 		return decodeMember(d, join(path, name), field)
 	})
+	if err != nil {
+		return err
+	}
+	return checkNeeded(v.Type(), seen, path)
+}
+
+// checkNeeded refuses an object without a member that it must have: one whose field has no omitempty, as what is generated has for those that may be left out.
+func checkNeeded(t reflect.Type, seen map[string]bool, path string) error {
+	for i := range t.NumField() {
+		if name, named := memberName(t.Field(i)); named && !seen[name] && !strings.Contains(t.Field(i).Tag.Get("json"), ",omitempty") {
+			return space.FieldErrorf(join(path, name), "is missing")
+		}
+	}
+	return nil
 }
 
 // eachMember calls f with the name of each member of one JSON object; f reads the value. Nothing may follow the object.

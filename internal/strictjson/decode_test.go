@@ -58,6 +58,24 @@ type inner struct {
 	Env  *map[string]string `json:"env,omitempty"`
 }
 
+// TestAMemberThatMustBeThere: what is generated for it has no omitempty, and would be read as 0.
+func TestAMemberThatMustBeThere(t *testing.T) {
+	type tier struct {
+		Every int    `json:"every"`
+		Name  string `json:"name,omitempty"`
+	}
+	var got struct {
+		Tiers *[]tier `json:"tiers,omitempty"`
+	}
+	for body, field := range map[string]string{`{"tiers":[{"every":0},{"name":"a"}]}`: "tiers[1].every", `{"tiers":[{"every":0}]}`: "", `{}`: ""} {
+		err := Decode([]byte(body), &got)
+		var refused *space.Error
+		if field == "" && err != nil || field != "" && (!errors.As(err, &refused) || refused.Field != field) {
+			t.Errorf("%s: %v, want field %q", body, err, field)
+		}
+	}
+}
+
 func TestDecodeNested(t *testing.T) {
 	var got nestedBody
 	if err := Decode([]byte(`{"name":"a","at":"2026-11-30T12:00:00Z","inner":{"deep":{"run":"x"}},"list":[{"run":"y"},{"env":{"A":"1"}}],"words":["w"]}`), &got); err != nil {

@@ -41,7 +41,7 @@ func TestLifecycle(t *testing.T) {
 		`{"idle":{"action":"stop"}}`, `{"idle":{"action":"suspend","after_seconds":59}}`, `{"idle":{"action":"none","after_seconds":60}}`,
 		`{"rolling":{"disk_every_seconds":1}}`, `{"rolling":{"budget_mb":5}}`, `{"rolling":{"full_every_seconds":60,"budget_mb":0}}`,
 		`{"rolling":{"full_every_seconds":60,"keep":[{"every_seconds":-1,"for_seconds":60}]}}`,
-		`{"rolling":{"full_every_seconds":60,"keep":[]}}`, `{"rolling":{"full_every_seconds":60,"keep":null}}`, `{"rolling":{"keep":[]}}`,
+		`{"rolling":{"full_every_seconds":60,"keep":[{"for_seconds":60}]}}`, `{"rolling":{"full_every_seconds":60,"keep":[]}}`, `{"rolling":{"full_every_seconds":60,"keep":null}}`, `{"rolling":{"keep":[]}}`,
 	} {
 		r.do(t, "PATCH", "/v1/sandboxes/"+box.Id, `{"lifecycle":`+body+`}`).code(t, space.CodeInvalid)
 	}
