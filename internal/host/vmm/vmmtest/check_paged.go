@@ -57,7 +57,7 @@ func checkPaged(t *testing.T, s *suite) {
 	if out := s.load(t, again).sh(sums); out != want {
 		t.Errorf("a clone of the second snapshot, mapped, has %q, want %q", out, want)
 	}
-	s.awaitSet(t, set)
+	s.awaitSet(t, base, set)
 	if out := s.loadPaged(t, base, set).sh("md5sum </run/first; cat /root/file"); out != first+"\nbase" {
 		t.Errorf("a clone with a working set has %q, want %s and base", out, first)
 	}
@@ -70,8 +70,8 @@ func (s *suite) loadPaged(t *testing.T, from snapshot, set string) *guest {
 	return g
 }
 
-// awaitSet loads clones until a working set is there: it's recorded for some seconds, and then becomes one with the next load.
-func (s *suite) awaitSet(t *testing.T, set string) {
+// awaitSet loads clones of the snapshot whose working set is being recorded, until that is there: it becomes one with the first load after its time.
+func (s *suite) awaitSet(t *testing.T, from snapshot, set string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*s.patience())
 	defer cancel()
@@ -82,7 +82,7 @@ func (s *suite) awaitSet(t *testing.T, set string) {
 		if ctx.Err() != nil {
 			t.Fatal("no working set was recorded")
 		}
-		g := s.loadPaged(t, s.base, set)
+		g := s.loadPaged(t, from, set)
 		g.end()
 		g.released = true
 	}
