@@ -91,10 +91,10 @@ func TestA08RangesAndOffsets(t *testing.T) {
 		{"bytes=2-4", "206 234"}, {"bytes=-3", "206 789"}, {"bytes=9-99999999999999999999", "206 9"},
 		{"bytes=10-", "416"}, {"bytes=99999999999999999999-", "416"}, {"bytes=18446744073709551615-18446744073709551616", "416"}, {"bytes=-0", "416"},
 		{"bytes=4-2", "200 " + content}, {"bytes=--3", "200 " + content}, {"bytes=-1-2", "200 " + content}, {"bytes=a-b", "200 " + content}, {"lines=1-2", "200 " + content},
-		{"bytes=0-1,2-3", "200 " + content}, {many, "200 " + content},
+		{"bytes=0-1,2-3", "200 " + content}, {many[:255], "200 " + content}, {many, "400"},
 	} {
 		a := ask(t, "GET", box.file("/tmp/a08", ""), box.token, "", "Range", x.span)
-		if a.status == 416 {
+		if a.status >= 400 {
 			a.body = ""
 		}
 		if got := strings.TrimSpace(fmt.Sprint(a.status, " ", a.body)); got != x.want {
