@@ -449,10 +449,17 @@ func TestRefusalsOfTheGuest(t *testing.T) {
 	} {
 		r.call = func(_ context.Context, _ *sandboxv1.Action, s *nodeCall) error { return s.Send(answer) }
 		for method, rest := range map[string]string{"GET": "/stat?path=/a", "PUT": "/archive?path=/a"} {
-			if c := r.ask(t, method, r.files(rest), nil); c.StatusCode != 422 {
+			var body io.Reader
+			if method == "PUT" {
+				body = strings.NewReader("x")
+			}
+			if c := r.ask(t, method, r.files(rest), body); c.StatusCode != 422 {
 				t.Errorf("%s: %s %s: %s", name, method, rest, c.Status)
 			}
 		}
+	}
+	if p := r.ask(t, "PUT", r.files("/archive?path=/a"), nil).problem(t); p.Code != string(space.CodeInvalid) {
+		t.Errorf("an archive without a body: %+v", p)
 	}
 }
 
