@@ -44,8 +44,8 @@ func (e *Edge) writeArchive(w *answer, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.ContentLength == 0 {
-		return space.Errorf(space.CodeInvalid, "the body is missing: even an empty archive has its end")
+	if r.ContentLength == 0 && r.Header.Get("Content-Type") == "" { // an empty one with its type is an empty archive
+		return space.Errorf(space.CodeInvalid, "the body is missing")
 	}
 	m, err := e.bring(w, r, &sandboxv1.Action{Action: &sandboxv1.Action_WriteArchive{WriteArchive: &sandboxv1.WriteArchive{Path: path}}})
 	if err != nil {
