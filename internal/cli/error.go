@@ -143,7 +143,7 @@ var hints = map[string]string{
 	"snapshot_unusable":  "if the detail says that its disk can be booted, --cold does that and leaves the memory; 'space sandbox snapshots' shows what else there is to roll back to",
 	"template_not_ready": "'space template ls' shows its state, 'space template logs NAME' its build",
 	"quota_exceeded":     "'space project get' shows what the project uses of its quota",
-	"capacity_exhausted": "delete sandboxes that aren't needed: 'space sandbox ls', 'space sandbox rm ID'",
+	"capacity_exhausted": "delete what isn't needed: 'space sandbox ls' and 'space template ls' show what there is; then try again",
 	"execution_lost":     "'space sandbox get ID' shows what became of the sandbox; a lost or stopped one starts from its disk: 'space sandbox start ID'; one that has snapshots goes on from the newest: 'space sandbox rollback ID'",
 	"session_lost":       "nothing more of the session is kept; 'space ps SANDBOX' lists those that there are, 'space sandbox get SANDBOX' shows how the sandbox is",
 	"unavailable":        "'space status' shows whether the platform runs here; 'space up' starts it",

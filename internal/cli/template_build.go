@@ -72,12 +72,15 @@ func awaitBuild(ctx context.Context, c *client.Client, op client.Operation, name
 	return w.settled(ctx, c)
 }
 
-// failedBuild is why a build failed, with where its log is.
+// failedBuild is why a build failed, with what to do about it.
 func failedBuild(name string, err error) error {
 	err = fmt.Errorf("build template %s: %w", name, err)
 	var refused *client.Error
 	if !errors.As(err, &refused) {
 		return err // the platform didn't say
+	}
+	if refused.Code == "capacity_exhausted" {
+		return hinted{err, "it isn't tried again by itself: delete what isn't needed ('space sandbox ls', 'space template ls'), then give the same command: it goes on with what was made so far"}
 	}
 	return hinted{err, "'space template logs " + name + "' shows what the build said; the same command builds it again, with what was made so far"}
 }

@@ -200,7 +200,7 @@ func TestFailedBuildNamesItsStep(t *testing.T) {
 		t.Errorf("%+v", ended)
 	}
 	p := r.do(t, "POST", "/v1/templates", `{"name":"other","template":"web"}`).code(t, space.CodeTemplateNotReady)
-	if !strings.Contains(*p.Detail, "failed") {
+	if !strings.Contains(*p.Detail, "failed") || !strings.Contains(*p.Detail, "step 2: it ended with status 2") {
 		t.Error(*p.Detail)
 	}
 	if again := r.do(t, "POST", "/v1/templates", `{"name":"web","image":"web:1","steps":[{"run":"make"},{"run":"make test"}]}`).accepted(t); again.Id == o.Id {
@@ -262,8 +262,8 @@ func TestSandboxOfAFailingBuild(t *testing.T) {
 	r.rebuild(t, tpl.Id)
 	created := make(chan reply, 1)
 	go func() { created <- r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`) }()
-	r.end(tpl.Id, record.TemplateStatus{State: record.TemplateFailed, Error: space.Errorf(space.CodeInternal, "no")})
-	if p := (<-created).code(t, space.CodeTemplateNotReady); !strings.Contains(*p.Detail, "failed") {
+	r.end(tpl.Id, record.TemplateStatus{State: record.TemplateFailed, Error: space.Errorf(space.CodeCapacity, "the node's disk is full")})
+	if p := (<-created).code(t, space.CodeTemplateNotReady); !strings.Contains(*p.Detail, "failed") || !strings.Contains(*p.Detail, "capacity_exhausted: the node's disk is full") {
 		t.Error(*p.Detail)
 	}
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -38,6 +39,14 @@ type Template struct {
 	Error      *space.Error // of a failed build
 	Asked      string       // the id of the request that asked for the newest build
 	CreatedAt  time.Time
+}
+
+// Why says why the build failed, as GET of the template does.
+func (t Template) Why() string {
+	if t.Error == nil {
+		return "no reason is known"
+	}
+	return fmt.Sprintf("%s: %s", t.Error.Code, t.Error.Message)
 }
 
 // AfterSteps stands for the number of a step where a build failed after the last one: in the start command, the ready check or the snapshot.

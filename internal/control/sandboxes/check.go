@@ -118,7 +118,7 @@ func checkTemplate(c Create, t record.Template) error {
 	case record.TemplateBuilding:
 		return space.Errorf(space.CodeTemplateNotReady, "template %s is being built: wait for it with GET /v1/templates/%s", t.Name, t.Name)
 	case record.TemplateFailed:
-		return space.Errorf(space.CodeTemplateNotReady, "the build of template %s failed: build it anew with POST /v1/templates", t.Name)
+		return space.Errorf(space.CodeTemplateNotReady, "the build of template %s failed: build it anew with POST /v1/templates (%s)", t.Name, t.Why())
 	}
 	if c.shape(t.Shape).DiskBytes < t.Shape.DiskBytes {
 		e := space.Errorf(space.CodeShapeUnavailable, "is %d MiB: template %s has a disk of %d MiB, and a sandbox has at least as much", *c.DiskMiB, t.Name, t.Shape.DiskMiB())

@@ -86,7 +86,7 @@ func (t *Templates) base(ctx context.Context, project string, c Create) (*record
 	case base.State == record.TemplateBuilding:
 		return nil, space.Errorf(space.CodeTemplateNotReady, "template %s, which this one is built on, is being built: wait for it first", base.Name)
 	case base.State != record.TemplateReady:
-		return nil, space.Errorf(space.CodeTemplateNotReady, "the build of template %s, which this one is built on, failed: build it anew first", base.Name)
+		return nil, space.Errorf(space.CodeTemplateNotReady, "the build of template %s, which this one is built on, failed: build it anew first (%s)", base.Name, base.Why())
 	}
 	return &base, nil
 }
