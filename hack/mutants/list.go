@@ -89,6 +89,11 @@ var mutants = []mutant{
 		pkg: "internal/host/execution", test: "TestAMachineThatIsKilledMeanwhileIsLost",
 	},
 	{
+		name: "a link that is broken each time made anew at once", kind: unit, file: "internal/host/execution/watch.go",
+		old: "time.Since(linked) >= steadyLink", new: "time.Since(linked) >= 0",
+		pkg: "internal/host/execution", test: "TestGuestThatBreaksEachLinkIsGreetedSlower",
+	},
+	{
 		name: "a snapshot that is gone still reported", kind: unit, file: "internal/host/snapshot/look.go",
 		old: "case errors.Is(err, fs.ErrNotExist):\n\t\ts.putAside(e, err)", new: "case errors.Is(err, fs.ErrNotExist):",
 		pkg: "internal/host/snapshot", test: "TestWhatBecomesOfASnapshotIsToldInTheSameLife",

@@ -196,6 +196,33 @@ func TestGuestThatNeverAnswersCostsADeadline(t *testing.T) {
 	})
 }
 
+// TestGuestThatBreaksEachLinkIsGreetedSlower: it costs no more than one that doesn't answer, and is reached again when it has come to its senses.
+func TestGuestThatBreaksEachLinkIsGreetedSlower(t *testing.T) {
+	r := newRig(t)
+	synctest.Test(t, func(t *testing.T) {
+		r.t = t
+		table, o := r.open(), order()
+		ensure(t, table, o, space.ExecutionRunning)
+		time.Sleep(time.Minute) // bubble's time: the first link is an old one
+		m := r.machines[1]
+		r.fickle.Store(1000)
+		before := m.dials.Load()
+		m.port.conn().Close()
+		time.Sleep(time.Minute)
+		if got, most := m.dials.Load()-before, int32(time.Minute/longestBackOff)+10; got < 2 || got > most {
+			t.Errorf("it was greeted %d times in a minute, want at most %d", got, most)
+		}
+		r.fickle.Store(0)
+		a := attach(t, table, o.Route, "true")
+		if a.next(t).GetStarted() == nil {
+			t.Error("no session in a sandbox whose guest keeps its links again")
+		}
+		remove(t, table, o.Route)
+		r.checkNothingLeft()
+		table.Close()
+	})
+}
+
 // TestMachineThatDoesntComeUpIsTriedOnceMore has machines that end while they start, or when they're greeted, and machines that say nothing.
 func TestMachineThatDoesntComeUpIsTriedOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {

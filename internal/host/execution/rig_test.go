@@ -54,6 +54,7 @@ type rig struct {
 	dead      int                         // the first so many machines end while they start
 	dying     int                         // the first so many machines end when they're greeted
 	dumb      int                         // and the guests of the first so many don't answer
+	fickle    atomic.Int32                // so many links more are broken by guests as soon as they're up
 	failed    *guestv1.Quiesced           // not nil: what guests answer whose disks take nothing; old ones don't know of it
 	old       bool                        // guests are of an older version
 	slain     func(*guestv1.Quiesce) bool // not nil: at which of these calls machines are killed
@@ -489,7 +490,7 @@ func (m *testMachine) DialGuest(ctx context.Context) (net.Conn, error) {
 // boot starts the guest.
 func (m *testMachine) boot() {
 	m.port = &port{plugged: make(chan net.Conn), out: make(chan struct{})}
-	end := link.NewGuest(m.port, link.Hooks{Sync: m.adopt, Clock: func(time.Time) error { return nil }})
+	end := link.NewGuest(m.port, link.Hooks{Sync: m.adopt, Clock: m.tick})
 	var work sync.WaitGroup
 	work.Go(func() { <-m.done; m.port.pull() })
 	work.Go(func() { end.Run() })
@@ -499,6 +500,14 @@ func (m *testMachine) boot() {
 
 func (m *testMachine) adopt(s link.Sync) error {
 	m.name.Store(s.Hostname) // without the rig's lock, which a dialer holds that waits for this goroutine
+	return nil
+}
+
+// tick is told the time, which is the last of a handshake.
+func (m *testMachine) tick(time.Time) error {
+	if m.rig.fickle.Add(-1) >= 0 {
+		m.port.conn().Close()
+	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ const (
 	greetTimeout   = 20 * time.Second // for one try
 	firstBackOff   = 50 * time.Millisecond
 	longestBackOff = 5 * time.Second
+	steadyLink     = 10 * time.Second // so long a link was up, and the next one is tried at once: who breaks each new one is met no more often than who doesn't answer
 )
 
 // watch keeps the link up until the machine is gone or ctx ends, and measures it.
@@ -35,7 +36,7 @@ func (e *execution) keepLinked(ctx context.Context) {
 	defer work.Wait()
 	defer cancel()
 	work.Go(func() { e.measureAlways(measuring) })
-	backOff, retry := firstBackOff, time.NewTimer(0)
+	backOff, retry, linked := firstBackOff, time.NewTimer(0), time.Now()
 	defer retry.Stop()
 	for {
 		var broken <-chan struct{} // nil while there's no link
@@ -50,13 +51,20 @@ func (e *execution) keepLinked(ctx context.Context) {
 		case <-broken:
 			e.log.Warn("the link to the guest broke", "err", e.link.Err())
 			e.unlink()
-			backOff = firstBackOff
-			retry.Reset(0)
-		case <-retry.C:
-			if !e.relink(ctx) {
-				retry.Reset(backOff)
-				backOff = min(2*backOff, longestBackOff)
+			if time.Since(linked) >= steadyLink {
+				backOff = firstBackOff
+				retry.Reset(0)
+				continue
 			}
+			retry.Reset(backOff)
+			backOff = min(2*backOff, longestBackOff)
+		case <-retry.C:
+			if e.relink(ctx) {
+				linked = time.Now()
+				continue
+			}
+			retry.Reset(backOff)
+			backOff = min(2*backOff, longestBackOff)
 		case c := <-e.commands:
 			e.heed(ctx, c)
 			if ctx.Err() != nil || isSignalled(e.ended) {
