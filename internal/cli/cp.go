@@ -40,7 +40,7 @@ func cpCommand(a *app) *cobra.Command {
 		}
 		ctx, _, stop := interruptible(cmd.Context())
 		defer stop()
-		p := startProgress(progressBeside(cmd.ErrOrStderr(), cmd.OutOrStdout(), args[1] == "-"), "copying "+args[0]+" to "+args[1])
+		p := startProgress(cmd.ErrOrStderr(), "copying "+args[0]+" to "+args[1])
 		defer p.end()
 		cp := copier{progress: p, in: cmd.InOrStdin(), out: cmd.OutOrStdout(), options: []client.FileOption{client.AsUser(user)}}
 		return interrupted(ctx, cp.copy(ctx, n.inside, args[0], args[1]))
@@ -65,14 +65,6 @@ type copier struct {
 	in       io.Reader
 	out      io.Writer
 	options  []client.FileOption
-}
-
-// progressBeside is where progress is shown: nowhere if what is copied goes to the same terminal.
-func progressBeside(stderr, stdout io.Writer, used bool) io.Writer {
-	if used && isTerminal(stdout) {
-		return io.Discard
-	}
-	return stderr
 }
 
 // copy copies inside a sandbox that it has opened to it.
@@ -285,7 +277,11 @@ func (c copier) download(ctx context.Context, src, dst string) error {
 // print writes a file to stdout as it is, and a directory as an archive of what is in it.
 func (c copier) print(ctx context.Context, src string, e client.FileEntry) error {
 	if e.Type != "directory" {
-		return c.downloadFile(ctx, src, c.out, e.Size)
+		out := c.out
+		if isTerminal(out) { // the same one, it may be
+			out = c.progress.before(out)
+		}
+		return c.downloadFile(ctx, src, out, e.Size)
 	}
 	if isTerminal(c.out) {
 		return wrongly("send it on, for example to 'tar tv'", "%s is a directory, whose tar archive is nothing for a terminal", src)

@@ -144,7 +144,7 @@ var hints = map[string]string{
 	"template_not_ready": "'space template ls' shows its state, 'space template logs NAME' its build",
 	"quota_exceeded":     "'space project get' shows what the project uses of its quota",
 	"capacity_exhausted": "delete what isn't needed: 'space sandbox ls' and 'space template ls' show what there is; then try again",
-	"execution_lost":     "'space sandbox get ID' shows what became of the sandbox; a lost or stopped one starts from its disk: 'space sandbox start ID'; one that has snapshots goes on from the newest: 'space sandbox rollback ID'",
+	"execution_lost":     "'space sandbox get SANDBOX' shows what became of the sandbox, and its recovery point if it has one",
 	"session_lost":       "nothing more of the session is kept; 'space ps SANDBOX' lists those that there are, 'space sandbox get SANDBOX' shows how the sandbox is",
 	"unavailable":        "'space status' shows whether the platform runs here; 'space up' starts it",
 	"internal":           "the operator's log has the cause: 'space logs'",
@@ -154,6 +154,7 @@ var hints = map[string]string{
 var lists = map[string]string{
 	"sandbox":  "'space sandbox ls' shows which sandboxes there are",
 	"template": "'space template ls' shows which templates there are; 'space template build base' builds the usual one",
+	"snapshot": "'space snapshot ls' shows which snapshots there are",
 	"session":  "'space ps SANDBOX' shows which sessions the sandbox has",
 	"token":    "'space sandbox token ls SANDBOX' shows which tokens the sandbox has",
 	"key":      "'space key ls' shows which keys there are",

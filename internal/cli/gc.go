@@ -39,7 +39,7 @@ func gcCommand(a *app) *cobra.Command {
 		if err := WriteTable(out, snapshotHead, rows); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(out, "%d snapshots, %s\n", len(g.Items), size(g.Bytes))
+		_, err = fmt.Fprintf(out, "%s, %s\n", counted(len(g.Items), "snapshot"), size(g.Bytes))
 		return err
 	})
 	return c

@@ -48,3 +48,11 @@ func (n number[N]) String() string {
 
 // Type is shown in help texts.
 func (n number[N]) Type() string { return "int" }
+
+// counted says how many there are of something.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

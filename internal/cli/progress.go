@@ -21,6 +21,7 @@ type progress struct {
 	to   io.Writer
 	stop chan struct{}
 	done sync.WaitGroup
+	once sync.Once
 
 	mu    sync.Mutex
 	text  string
@@ -55,7 +56,7 @@ func (p *progress) count(r io.Reader, total int64) io.Reader {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.total = total
-	return counted{r, p}
+	return countedReader{r, p}
 }
 
 // countWritten counts what is written, until ctx ends.
@@ -96,13 +97,13 @@ func (p *progress) above(line string) {
 	fmt.Fprintln(p.to, printable(line, ""))
 }
 
-// counted shows how far a reader is.
-type counted struct {
+// countedReader shows how far a reader is.
+type countedReader struct {
 	io.Reader
 	progress *progress
 }
 
-func (c counted) Read(b []byte) (int, error) {
+func (c countedReader) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.progress.mu.Lock()
 	defer c.progress.mu.Unlock()
@@ -110,10 +111,23 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// end clears the line.
+// end clears the line. To end it again does nothing.
 func (p *progress) end() {
-	close(p.stop)
+	p.once.Do(func() { close(p.stop) })
 	p.done.Wait()
+}
+
+// before is a writer that shows nothing more of the progress once something is written: to the same terminal, say.
+func (p *progress) before(w io.Writer) io.Writer { return endsProgress{w, p} }
+
+type endsProgress struct {
+	io.Writer
+	progress *progress
+}
+
+func (e endsProgress) Write(b []byte) (int, error) {
+	e.progress.end()
+	return e.Writer.Write(b)
 }
 
 func (p *progress) draw() {

@@ -21,3 +21,32 @@ func TestProgressCountsBytes(t *testing.T) {
 		t.Errorf("%q, want %q", shown.String(), want)
 	}
 }
+
+// TestProgressEndsBeforeWhatIsWritten: the two may share a terminal.
+func TestProgressEndsBeforeWhatIsWritten(t *testing.T) {
+	p := startProgress(io.Discard, "copying")
+	var out bytes.Buffer
+	w := p.before(&out)
+	for range 2 {
+		if _, err := w.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-p.stop:
+		default:
+			t.Error("it goes on")
+		}
+	}
+	p.end()
+	if out.String() != "xx" {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1 << 10: "1 KiB", 10 << 20: "10 MiB", 10 << 30: "10 GiB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

@@ -125,7 +125,9 @@ func size(n int64) string {
 		return fmt.Sprintf("%d GiB", n>>30)
 	case n >= 10<<20:
 		return fmt.Sprintf("%d MiB", n>>20)
-	default:
+	case n >= 1<<10:
 		return fmt.Sprintf("%d KiB", n>>10)
+	default:
+		return fmt.Sprintf("%d B", n)
 	}
 }

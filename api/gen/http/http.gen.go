@@ -896,7 +896,7 @@ type Lifecycle struct {
 }
 
 // Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
-// none when it is started again, and neither has one whose deadline passed while it was stopped.
+// none when it is started again, and neither has one whose deadline passed while it was stopped or suspended: of such a one it is not shown any more.
 type Lifetime struct {
 	// Deadline At most 365 days away.
 	Deadline *time.Time `json:"deadline,omitempty"`
@@ -1332,7 +1332,7 @@ type Sandbox struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
-	// none when it is started again, and neither has one whose deadline passed while it was stopped.
+	// none when it is started again, and neither has one whose deadline passed while it was stopped or suspended: of such a one it is not shown any more.
 	Lifetime *Lifetime `json:"lifetime,omitempty"`
 
 	// MemoryMb MiB.
@@ -1371,7 +1371,7 @@ type SandboxCreate struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
-	// none when it is started again, and neither has one whose deadline passed while it was stopped.
+	// none when it is started again, and neither has one whose deadline passed while it was stopped or suspended: of such a one it is not shown any more.
 	Lifetime *Lifetime `json:"lifetime,omitempty"`
 
 	// MemoryMb MiB.
@@ -1467,7 +1467,7 @@ type SandboxUpdate struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 
 	// Lifetime Give one of `deadline` and `seconds`, with `on_expiry`, which has no default: what is to become of a sandbox is said by whoever gives it a time. The answer has `deadline`. Once its action is taken a lifetime is over: a sandbox that it stopped has
-	// none when it is started again, and neither has one whose deadline passed while it was stopped.
+	// none when it is started again, and neither has one whose deadline passed while it was stopped or suspended: of such a one it is not shown any more.
 	Lifetime *Lifetime `json:"lifetime,omitempty"`
 
 	// Metadata At most 32 entries; names up to 64 characters, values up to 1024.
@@ -2942,7 +2942,7 @@ type ClientInterface interface {
 
 	// WakeSandbox Start, resume or restore a sandbox, whichever it needs
 	//
-	// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+	// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The detail names the ways out that there are, `start` if its disk is left, `rollback` if it has a recovery point.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/wake (the `WakeSandbox` operationId).
 	WakeSandbox(ctx context.Context, sandbox SandboxId, params *WakeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4012,7 +4012,7 @@ func (c *Client) RevokeSandboxToken(ctx context.Context, sandbox SandboxId, toke
 
 // WakeSandbox Start, resume or restore a sandbox, whichever it needs
 //
-// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The detail names the ways out that there are, `start` if its disk is left, `rollback` if it has a recovery point.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/wake (the `WakeSandbox` operationId).
 func (c *Client) WakeSandbox(ctx context.Context, sandbox SandboxId, params *WakeSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8187,7 +8187,7 @@ type ClientWithResponsesInterface interface {
 
 	// WakeSandboxWithResponse Start, resume or restore a sandbox, whichever it needs
 	//
-	// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+	// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The detail names the ways out that there are, `start` if its disk is left, `rollback` if it has a recovery point.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -12142,7 +12142,7 @@ func (c *ClientWithResponses) RevokeSandboxTokenWithResponse(ctx context.Context
 
 // WakeSandboxWithResponse Start, resume or restore a sandbox, whichever it needs
 //
-// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The ways out are `start` from its disk and `rollback`.
+// A lost sandbox isn't woken but refused with `execution_lost`, since something of it is gone. The detail names the ways out that there are, `start` if its disk is left, `rollback` if it has a recovery point.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -89,7 +89,7 @@ func (a *Access) running(ctx context.Context, project, sandbox string, still fun
 				return record.Sandbox{}, space.Errorf(space.CodeTimeout, "the sandbox was %s and doesn't run yet: try again in a moment", state)
 			}
 		case space.StateLost:
-			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox's machine is lost: start the sandbox from its disk, or create another one")
+			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox's machine is lost: %s", sandboxes.WaysOut(box))
 		case space.StateDeleting, space.StateDeleted:
 			return record.Sandbox{}, space.Errorf(space.CodeExecutionLost, "the sandbox is deleted")
 		case space.StateCreating, space.StateStarting, space.StateResuming, space.StateRestoring:

@@ -3,6 +3,7 @@ package api
 import (
 	"time"
 
+	space "github.com/space-platform/space"
 	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/internal/control/record"
 	"github.com/space-platform/space/internal/control/sandboxes"
@@ -16,7 +17,7 @@ func renderSandbox(s record.Sandbox) gen.Sandbox {
 			Id: s.Execution.Route.Execution, Epoch: int64(s.Execution.Route.Epoch), Node: s.Execution.Route.Placement.Node,
 		},
 		Vcpus: int(s.Shape.VCPUs), MemoryMb: s.Shape.MemoryMiB(), DiskMb: s.Shape.DiskMiB(), Metadata: s.Metadata,
-		Lifetime: renderLifetime(s.Lifetime), Lifecycle: renderLifecycle(s.Lifecycle), ActiveAt: notZero(s.ActiveAt), Parent: renderParent(s.Parent), RecoveryPoint: renderRecovery(s.Recovery), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		Lifetime: renderLifetime(s, time.Now()), Lifecycle: renderLifecycle(s.Lifecycle), ActiveAt: notZero(s.ActiveAt), Parent: renderParent(s.Parent), RecoveryPoint: renderRecovery(s.Recovery), Error: problemOrNil(s.Execution.Error), CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
 	}
 }
 
@@ -34,11 +35,18 @@ func renderRecovery(r *record.Recovery) *gen.RecoveryPoint {
 	return &gen.RecoveryPoint{Snapshot: r.Snapshot, Kind: gen.RecoveryPointKind(r.Kind), At: r.At.UTC()}
 }
 
-func renderLifetime(l *record.Lifetime) *gen.Lifetime {
-	if l == nil {
+// renderLifetime leaves out one that is over at a time: what a deadline was to end has ended before, and whoever runs again has none.
+func renderLifetime(s record.Sandbox, at time.Time) *gen.Lifetime {
+	l := s.Lifetime
+	if l == nil || l.OnExpiry != record.ExpiryDelete && !l.Deadline.After(at) && hasEnded(sandboxes.State(s)) {
 		return nil
 	}
 	return &gen.Lifetime{Deadline: notZero(l.Deadline), OnExpiry: gen.LifetimeOnExpiry(l.OnExpiry)}
+}
+
+// hasEnded reports whether a sandbox has no machine that a deadline could stop or suspend.
+func hasEnded(s space.State) bool {
+	return s == space.StateSuspended || s == space.StateStopped || s == space.StateLost || s == space.StateFailed
 }
 
 func renderTemplate(t record.Template) gen.Template {

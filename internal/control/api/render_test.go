@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/control/record"
 )
 
@@ -23,6 +24,29 @@ func TestOutputOfASessionIsKnownOrAbsent(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestALifetimeThatIsOverIsNotShown: a deadline in the past would be one that is still to be met.
+func TestALifetimeThatIsOverIsNotShown(t *testing.T) {
+	at := time.Unix(100, 0)
+	for _, x := range []struct {
+		state    space.ExecutionState
+		action   record.Expiry
+		deadline int64
+		shown    bool
+	}{
+		{space.ExecutionSuspended, record.ExpiryStop, 99, false},
+		{space.ExecutionSuspended, record.ExpirySuspend, 99, false},
+		{space.ExecutionSuspended, record.ExpiryDelete, 99, true}, // it's about to be done
+		{space.ExecutionSuspended, record.ExpiryStop, 101, true},
+		{space.ExecutionStopped, record.ExpirySuspend, 99, false},
+		{space.ExecutionRunning, record.ExpiryStop, 99, true},
+	} {
+		box := record.Sandbox{Desired: record.DesiredRunning, Execution: record.Execution{Observed: x.state}, Lifetime: &record.Lifetime{OnExpiry: x.action, Deadline: time.Unix(x.deadline, 0)}}
+		if got := renderLifetime(box, at); (got != nil) != x.shown {
+			t.Errorf("%+v: %+v", x, got)
 		}
 	}
 }

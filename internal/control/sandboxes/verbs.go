@@ -23,7 +23,7 @@ func stop(now record.Situation, operation string, grace time.Duration) (record.C
 	case state == space.StateStopped:
 		return record.Change{Kind: record.StopSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StateStopping):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs or is paused can be stopped", state)
+		return record.Change{}, unfit(now.Sandbox, "runs or is paused can be stopped")
 	}
 	return record.Change{Kind: record.StopSandbox, Operation: operation, Desired: record.DesiredStopped, Grace: grace}, nil
 }
@@ -37,11 +37,9 @@ func start(now record.Situation, operation, execution string, at time.Time) (rec
 	case state == space.StateRunning:
 		return record.Change{Kind: record.StartSandbox, Done: true, Operation: operation}, nil
 	case state == space.StateLost && box.Execution.HeldBy != "":
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox was suspended, and what it was suspended into is gone: there is no disk to start it from")
-	case state == space.StateSuspended:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is suspended: restore it, with cold to boot from its disk")
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox was suspended, and what it was suspended into is gone: %s", WaysOut(box))
 	case !state.CanBecome(space.StateStarting):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is stopped or lost can be started from its disk", state)
+		return record.Change{}, unfit(box, "is stopped or lost can be started from its disk")
 	}
 	if err := fits(now, quota.OfStart(box.Shape)); err != nil {
 		return record.Change{}, err

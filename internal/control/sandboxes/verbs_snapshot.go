@@ -20,7 +20,7 @@ func pause(now record.Situation, operation string) (record.Change, error) {
 	case state == space.StatePaused:
 		return record.Change{Kind: record.PauseSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StatePausing):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs can be paused", state)
+		return record.Change{}, unfit(now.Sandbox, "runs can be paused")
 	}
 	return record.Change{Kind: record.PauseSandbox, Operation: operation, Desired: record.DesiredPaused}, nil
 }
@@ -34,7 +34,7 @@ func resume(now record.Situation, operation string) (record.Change, error) {
 	case state == space.StateRunning:
 		return record.Change{Kind: record.ResumeSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StateResuming):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is paused can be resumed; %s", state, runsAgainBy(state))
+		return record.Change{}, unfit(now.Sandbox, "is paused can be resumed")
 	}
 	if _, err := now.Room(quota.OfResume(now.Sandbox.Shape)); err != nil { // of its memory nothing was given away
 		return record.Change{}, err
@@ -51,7 +51,7 @@ func suspend(now record.Situation, operation, snapshot string) (record.Change, e
 	case state == space.StateSuspended:
 		return record.Change{Kind: record.SuspendSandbox, Done: true, Operation: operation}, nil
 	case !state.CanBecome(space.StateSuspending):
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs or is paused can be suspended", state)
+		return record.Change{}, unfit(now.Sandbox, "runs or is paused can be suspended")
 	}
 	return record.Change{
 		Kind: record.SuspendSandbox, Operation: operation, Desired: record.DesiredSuspended,
@@ -70,7 +70,7 @@ func restore(now record.Situation, operation, execution string, cold bool, at ti
 	case state == space.StateRunning:
 		return record.Change{Kind: record.RestoreSandbox, Done: true, Operation: operation}, nil
 	case state != space.StateSuspended:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that is suspended can be restored; %s", state, runsAgainBy(state))
+		return record.Change{}, unfit(box, "is suspended can be restored")
 	}
 	if err := fits(now, quota.OfStart(box.Shape)); err != nil {
 		return record.Change{}, err
@@ -90,9 +90,11 @@ func take(now record.Situation, operation string, n record.NewSnapshot) (record.
 	switch {
 	case state == space.StateRunning || state == space.StatePaused:
 	case state == space.StateSuspended:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is suspended: snapshot %s is what it is", now.Sandbox.Execution.HeldBy)
-	case state != space.StateStopped || now.Sandbox.Execution.Observed != space.ExecutionStopped:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: there is nothing to take a snapshot of", state)
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is suspended, and snapshot %s is all of it: fork the sandbox, or restore it and take one then", now.Sandbox.Execution.HeldBy)
+	case state == space.StateStopped && now.Sandbox.Execution.Observed != space.ExecutionStopped:
+		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox's last start has failed: start it, and take a snapshot then")
+	case state != space.StateStopped:
+		return record.Change{}, unfit(now.Sandbox, "runs, is paused or is stopped has something to take a snapshot of")
 	case n.Kind != record.SnapshotDisk:
 		e := space.Errorf(space.CodeConflict, "the sandbox is stopped and has no memory: only a snapshot of its disk can be taken")
 		e.Field = "kind"
@@ -119,7 +121,7 @@ func fork(now record.Situation, operation, snapshot string, children []record.Ne
 	case space.StateSuspended:
 		snapshot, c.Loads = box.Execution.HeldBy, box.Execution.HeldBy
 	default:
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: only one that runs, is paused or is suspended can be forked", state)
+		return record.Change{}, unfit(box, "runs, is paused or is suspended can be forked")
 	}
 	if err := roomFor(now, len(children)); err != nil {
 		return record.Change{}, err
@@ -171,7 +173,7 @@ func rollback(now record.Situation, operation, execution, ref string, cold bool,
 		return record.Change{}, err
 	}
 	if !state.CanBecome(space.StateRestoring) {
-		return record.Change{}, space.Errorf(space.CodeConflict, "the sandbox is %s: it can't be rolled back", state)
+		return record.Change{}, unfit(box, "has run can be rolled back")
 	}
 	more := quota.OfStart(box.Shape)
 	switch box.Desired {
@@ -206,7 +208,7 @@ func isRolledBack(now record.Situation, ref string, cold bool) bool {
 func target(now record.Situation, ref string) (record.Snapshot, error) {
 	if ref == "" {
 		if now.Sandbox.Recovery == nil {
-			return record.Snapshot{}, space.Errorf(space.CodeConflict, "the sandbox has no recovery point: name the snapshot that it is to be rolled back to")
+			return record.Snapshot{}, space.Errorf(space.CodeConflict, "the sandbox has no recovery point: name the snapshot that it is to be rolled back to, if it has one (list its snapshots)")
 		}
 		ref = now.Sandbox.Recovery.Snapshot
 	}
@@ -229,10 +231,18 @@ func loadable(n record.Snapshot) error {
 	case record.SnapshotReady:
 		return nil
 	case record.SnapshotMaking:
-		return space.Errorf(space.CodeConflict, "snapshot %s is still being made", n.ID)
+		return space.Errorf(space.CodeConflict, "snapshot %s is still being made: wait until it's ready", n.ID)
 	default:
-		return space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is %s: see its error", n.ID, n.Status.State)
+		return space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is %s%s: choose another one", n.ID, n.Status.State, because(n.Status.Error))
 	}
+}
+
+// because is a reason in brackets, if there's one.
+func because(e *space.Error) string {
+	if e == nil {
+		return ""
+	}
+	return " (" + e.Message + ")"
 }
 
 // free refuses while an operation is under way, whatever it is, and of a sandbox that is to go.
@@ -264,7 +274,7 @@ func rouse(now record.Situation, operation, execution string, at time.Time) (rec
 	case space.StateSuspended:
 		return restore(now, operation, execution, false, at)
 	case space.StateLost:
-		return record.Change{}, space.Errorf(space.CodeExecutionLost, "the sandbox is lost: %s", runsAgainBy(state))
+		return record.Change{}, space.Errorf(space.CodeExecutionLost, "the sandbox is lost: %s", WaysOut(now.Sandbox))
 	default:
 		return start(now, operation, execution, at)
 	}
@@ -294,12 +304,4 @@ func roll(now record.Situation, snapshot string, at time.Time) (record.Change, e
 		return record.Change{}, err
 	}
 	return record.Change{Snapshot: &record.NewSnapshot{ID: snapshot, Route: now.Sandbox.Execution.Route, Kind: kind, Purpose: record.PurposeRolling}}, nil
-}
-
-// runsAgainBy says what has a sandbox run, whatever it is.
-func runsAgainBy(state space.State) string {
-	if state == space.StateLost {
-		return "start boots it from its disk as that is, rollback returns it to its recovery point"
-	}
-	return "wake has it run again, whatever it is"
 }

@@ -201,7 +201,7 @@ func checkSandbox(box record.Sandbox) error {
 	case space.StateFailed:
 		return space.Errorf(space.CodeConflict, "sandbox %s failed to start: see its error, and create another one", box.ID)
 	case space.StateLost:
-		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: see its error, and start it from its disk, roll it back to a snapshot, or create another one", box.ID)
+		return space.Errorf(space.CodeExecutionLost, "sandbox %s is lost: %s", box.ID, sandboxes.WaysOut(box))
 	case space.StateStopping, space.StateStopped:
 		return space.Errorf(space.CodeConflict, "sandbox %s is %s: start it first", box.ID, state)
 	}
