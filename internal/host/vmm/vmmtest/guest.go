@@ -58,6 +58,7 @@ func (g *guest) greet(adopt bool) time.Time {
 	d := &dialled{Machine: g.Machine}
 	l, err := machine.Greet(g.s.within(g.t), d, link.Sync{Execution: g.e.ID, Epoch: 1, Adopt: adopt, Hostname: strings.ReplaceAll(g.e.ID, "_", "-")})
 	if err != nil {
+		g.s.giveUp(g.t, g, err)
 		g.t.Fatal(err)
 	}
 	g.conn, g.link, g.told, g.heard = d.conn, l, time.Now(), time.Time{}
