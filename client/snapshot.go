@@ -1,10 +1,12 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
 
 	gen "github.com/space-platform/space/api/gen/http"
 )
@@ -55,7 +57,7 @@ func (c *Client) RollbackSandbox(ctx context.Context, id, snapshot string, cold 
 	return c.changed(ctx, "roll back", id, op, err)
 }
 
-// ForkSandbox makes sandboxes of one as it is, and waits until they run. Whatever the error, those that are returned exist.
+// ForkSandbox makes sandboxes of one as it is, and waits until they run. Whatever the error, those that are returned exist: those that never came to run don't stay.
 func (c *Client) ForkSandbox(ctx context.Context, id string, in SandboxFork) ([]Sandbox, error) {
 	op, err := c.BeginForkSandbox(ctx, id, in)
 	if err != nil {
@@ -69,12 +71,17 @@ func (c *Client) ForkSandbox(ctx context.Context, id string, in SandboxFork) ([]
 	for _, child := range children {
 		s, failure := c.GetSandbox(ctx, child)
 		if failure != nil {
-			return out, failure
+			return out, cmp.Or(err, failure) // why there are none is the fork's to say
 		}
-		out = append(out, s)
+		if !slices.Contains(unborn, s.State) {
+			out = append(out, s)
+		}
 	}
 	return out, err
 }
+
+// unborn are the states of a fork's child in which nothing of it is left, or will be.
+var unborn = []SandboxState{gen.SandboxStateFailed, gen.SandboxStateDeleting, gen.SandboxStateDeleted}
 
 // BeginForkSandbox orders sandboxes of one as it is and returns the operation at once; its Children have the ids.
 func (c *Client) BeginForkSandbox(ctx context.Context, id string, in SandboxFork) (Operation, error) {

@@ -25,12 +25,12 @@ func (s *Store) ChangeSandbox(
 		if err != nil {
 			return err
 		}
-		change, err := decide(now)
+		change, err := decide(now.Situation)
 		if err != nil {
 			return err
 		}
 		out = record.Changed{Node: now.Sandbox.Execution.Route.Placement.Node}
-		return s.apply(ctx, q, now.Sandbox, change, &out)
+		return s.apply(ctx, q, now, change, &out)
 	})
 	return out, err
 }
@@ -51,17 +51,17 @@ func lockSandbox(ctx context.Context, q *db.Queries, project, id string) (record
 	return box, nil
 }
 
-func situation(ctx context.Context, q *db.Queries, project, id string) (record.Situation, error) {
+func situation(ctx context.Context, q *db.Queries, project, id string) (stand, error) {
 	box, err := lockSandbox(ctx, q, project, id)
 	if err != nil {
-		return record.Situation{}, err
+		return stand{}, err
 	}
 	standing, err := q.Standing(ctx, id)
 	var running *record.Operation
 	if standing.Operation != "" {
 		running = &record.Operation{ID: standing.Operation, Kind: record.OperationKind(standing.Kind), Status: record.OperationRunning, Sandbox: id}
 	}
-	return record.Situation{
+	return stand{fork: standing.Fork, Situation: record.Situation{
 		Sandbox: box, Epoch: uint64(standing.Epoch), Running: running,
 		Room: func(more record.Usage) (record.Room, error) {
 			// The project's lock comes before the node's, as where sandboxes are created.
@@ -72,10 +72,11 @@ func situation(ctx context.Context, q *db.Queries, project, id string) (record.S
 		},
 		Rolled:   func() (record.Rolled, error) { return rolled(ctx, q, id) },
 		Snapshot: func(ref string) (record.Snapshot, error) { return holdSnapshot(ctx, q, project, ref) },
-	}, err
+	}}, err
 }
 
-func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c record.Change, out *record.Changed) error {
+func (s *Store) apply(ctx context.Context, q *db.Queries, now stand, c record.Change, out *record.Changed) error {
+	box := now.Sandbox
 	switch {
 	case c.Same != "":
 		out.Operation = c.Same
@@ -88,7 +89,9 @@ func (s *Store) apply(ctx context.Context, q *db.Queries, box record.Sandbox, c 
 	}
 	out.Operation = c.Operation
 	if c.Supersede != nil {
-		ended, err := endSandboxOperation(ctx, q, box.ID, c.Supersede)
+		var e endings
+		e.supersede(now.Running, now.fork, c.Supersede)
+		ended, err := e.write(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func standing(ctx context.Context, q *db.Queries, all []*deletion) (map[string]s
 	return out, nil
 }
 
-// stand is how a sandbox that is to be deleted stands, and the fork that what runs is part of.
+// stand is how a sandbox stands, and the fork that what runs is part of.
 type stand struct {
 	record.Situation
 	fork string
@@ -97,7 +97,6 @@ type deletions struct {
 	begun db.InsertDeletionsParams
 	ended endings     // what they supersede
 	of    []*deletion // those that supersede something
-	letGo []string    // forks of what is deleted: they end with their children, which are loaded from a snapshot that may come yet
 }
 
 // decided enters what a verb decides of how its sandbox stands.
@@ -123,12 +122,8 @@ func (d *deletion) decided(ctx context.Context, q *db.Queries, now stand, w *del
 	b := &w.begun
 	b.Ids, b.Projects, b.Sandboxes = append(b.Ids, c.Operation), append(b.Projects, d.project), append(b.Sandboxes, d.sandbox)
 	b.Requests, b.Traceparents = append(b.Requests, text(request)), append(b.Traceparents, text(traceparent))
-	switch {
-	case now.Running == nil:
-	case now.Running.Kind == record.ForkSandbox:
-		w.letGo = append(w.letGo, now.Running.ID)
-	default:
-		w.ended.add(now.Running.ID, now.fork, c.Supersede)
+	if now.Running != nil {
+		w.ended.supersede(now.Running, now.fork, c.Supersede)
 		w.of = append(w.of, d)
 	}
 	return nil
@@ -141,11 +136,6 @@ func (w *deletions) write(ctx context.Context, q *db.Queries) error {
 	ended, err := w.ended.write(ctx, q)
 	if err != nil {
 		return err
-	}
-	if len(w.letGo) > 0 {
-		if err := q.LetGo(later(ctx), w.letGo); err != nil {
-			return err
-		}
 	}
 	for _, d := range w.of {
 		d.out.Ended = slices.Clone(ended) // and what others ended: to tell of it twice does no harm

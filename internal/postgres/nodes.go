@@ -89,6 +89,7 @@ func wantedSnapshot(r db.NodeSnapshotsRow) record.WantedSnapshot {
 	out := record.WantedSnapshot{
 		ID: r.ID, Route: route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid), Kind: record.SnapshotKind(r.Kind), Want: record.SnapshotTaken,
 		Execution: space.ExecutionGone, Recorded: record.SnapshotStatus{State: record.SnapshotState(text(r.State)), Digest: text(r.Digest)},
+		DeletedBy: r.DeletedBy,
 	}
 	if r.Known {
 		out.Execution = observed(r.ExecutionState)

@@ -71,7 +71,8 @@ type observation struct {
 	endings   endings
 	happened  db.InsertSandboxEventsParams
 	fallBack  db.FallBackParams
-	suspended []string // sandboxes
+	suspended []string                 // sandboxes
+	unborn    db.InsertDeletionsParams // a fork's children that never came to run
 }
 
 // observeExecutions writes all observations. The sandboxes are locked first, so that a verb that is being decided isn't decided by what has just
@@ -195,6 +196,9 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 		if over, failure := operations.Outcome(record.OperationKind(box.OperationKind), e); over {
 			o.endings.add(box.Operation, box.Fork, failure)
 			ended = box.Operation
+			if failure != nil && box.Fork != "" && e.State == space.ExecutionFailed {
+				o.forget(e.Route.Sandbox, box)
+			}
 		}
 	}
 	o.settle(e, box)
@@ -202,6 +206,13 @@ func (o *observation) follow(e record.ExecutionSeen) error {
 		return nil
 	}
 	return o.emit(happenedTo(e, box), e, ended)
+}
+
+// forget deletes a fork's child that never came to run: there is nothing in it, and its operation and the fork's say why.
+func (o *observation) forget(sandbox string, box db.SandboxesOfExecutionsRow) {
+	d := &o.unborn
+	d.Ids, d.Projects, d.Sandboxes = append(d.Ids, space.NewID(space.PrefixOperation)), append(d.Projects, box.Project), append(d.Sandboxes, sandbox)
+	d.Requests, d.Traceparents = append(d.Requests, ""), append(d.Traceparents, "")
 }
 
 // settle makes what is desired agree with what has come instead. The lifetime that a suspend was to end is over when it has come, not before: one that fails
@@ -273,6 +284,14 @@ func (o *observation) finish(ctx context.Context) (ended []string, err error) {
 	}
 	if ended, err = o.endings.write(ctx, o.q); err != nil {
 		return nil, err
+	}
+	if len(o.unborn.Ids) > 0 {
+		if err := o.q.DesireDeleted(later(ctx), o.unborn.Sandboxes); err != nil {
+			return nil, err
+		}
+		if err := o.q.InsertDeletions(later(ctx), o.unborn); err != nil {
+			return nil, err
+		}
 	}
 	if len(o.happened.Sandboxes) == 0 {
 		return ended, nil

@@ -89,7 +89,6 @@ func followSnapshots(
 		return nil, err
 	}
 	o := observation{q: q}
-	var free []string
 	for _, op := range running {
 		s, seen := news[op.Snapshot]
 		if !seen {
@@ -97,7 +96,7 @@ func followSnapshots(
 		}
 		kind := record.OperationKind(op.Kind)
 		if operations.LetsGo(kind, s) {
-			free = append(free, op.ID)
+			o.endings.letGo = append(o.endings.letGo, op.ID)
 		}
 		over, failure := operations.SnapshotOutcome(kind, s)
 		if !over {
@@ -106,11 +105,6 @@ func followSnapshots(
 		o.endings.add(op.ID, op.Fork, failure)
 		if kind == record.SuspendSandbox && failure != nil {
 			o.stay(op.Sandbox, boxes)
-		}
-	}
-	if len(free) > 0 {
-		if err := q.LetGo(ctx, free); err != nil {
-			return nil, err
 		}
 	}
 	return o.finish(ctx)

@@ -66,22 +66,6 @@ func cause(request, traceparent *string) telemetry.Cause {
 	return telemetry.Cause{Request: text(request), Traceparent: text(traceparent)}
 }
 
-// endSandboxOperation ends the operation that runs, if one does: failed if there is an error, else succeeded. It returns its id.
-func endSandboxOperation(ctx context.Context, q *db.Queries, sandbox string, failed *space.Error) ([]string, error) {
-	code, message := failureColumns(failed)
-	rows, err := q.EndSandboxOperation(ctx, db.EndSandboxOperationParams{
-		Sandbox: sandbox, Status: string(endStatus(failed)), ErrorCode: code, ErrorMessage: message,
-	})
-	if err != nil {
-		return nil, err
-	}
-	var ended, forks []string
-	for _, r := range rows {
-		ended, forks = append(ended, r.ID), appendForks(forks, r.PartOf)
-	}
-	return endForks(ctx, q, ended, forks)
-}
-
 // appendForks adds the fork that an ended operation is part of.
 func appendForks(forks []string, partOf *string) []string {
 	if partOf == nil || slices.Contains(forks, *partOf) {
@@ -121,6 +105,19 @@ func endStatus(failed *space.Error) record.OperationStatus {
 type endings struct {
 	of    db.EndOperationsParams
 	forks []string // that they're part of
+	letGo []string // that go on, and no longer hold their sandbox
+}
+
+// supersede ends the operation that holds a sandbox, which is to go: nil if none does. A fork isn't ended but lets go: it ends with its children, which are loaded from a
+// snapshot that may come yet.
+func (e *endings) supersede(running *record.Operation, fork string, failed *space.Error) {
+	switch {
+	case running == nil:
+	case running.Kind == record.ForkSandbox:
+		e.letGo = append(e.letGo, running.ID)
+	default:
+		e.add(running.ID, fork, failed)
+	}
 }
 
 // add ends an operation, which is part of a fork if that isn't empty: failed if there is an error, else succeeded.
@@ -137,6 +134,11 @@ func (e *endings) add(operation, fork string, failed *space.Error) {
 
 // write ends the operations, and the forks that end with them. It returns their ids.
 func (e *endings) write(ctx context.Context, q *db.Queries) ([]string, error) {
+	if len(e.letGo) > 0 {
+		if err := q.LetGo(later(ctx), e.letGo); err != nil {
+			return nil, err
+		}
+	}
 	if len(e.of.Ids) == 0 {
 		return nil, nil
 	}

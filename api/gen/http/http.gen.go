@@ -2775,7 +2775,8 @@ type ClientInterface interface {
 	// ForkSandboxWithBody Make sandboxes of this one as it is, with memory, processes and files
 	//
 	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+	// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2785,7 +2786,8 @@ type ClientInterface interface {
 	// ForkSandbox Make sandboxes of this one as it is, with memory, processes and files
 	//
 	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+	// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3625,7 +3627,8 @@ func (c *Client) CreateFileURL(ctx context.Context, sandbox SandboxId, params *C
 // ForkSandboxWithBody Make sandboxes of this one as it is, with memory, processes and files
 //
 // The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3645,7 +3648,8 @@ func (c *Client) ForkSandboxWithBody(ctx context.Context, sandbox SandboxId, par
 // ForkSandbox Make sandboxes of this one as it is, with memory, processes and files
 //
 // The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7992,7 +7996,8 @@ type ClientWithResponsesInterface interface {
 	// ForkSandboxWithBodyWithResponse Make sandboxes of this one as it is, with memory, processes and files
 	//
 	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+	// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8002,7 +8007,8 @@ type ClientWithResponsesInterface interface {
 	// ForkSandboxWithResponse Make sandboxes of this one as it is, with memory, processes and files
 	//
 	// The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-	// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+	// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+	// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11815,7 +11821,8 @@ func (c *ClientWithResponses) CreateFileURLWithResponse(ctx context.Context, san
 // ForkSandboxWithBodyWithResponse Make sandboxes of this one as it is, with memory, processes and files
 //
 // The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -11831,7 +11838,8 @@ func (c *ClientWithResponses) ForkSandboxWithBodyWithResponse(ctx context.Contex
 // ForkSandboxWithResponse Make sandboxes of this one as it is, with memory, processes and files
 //
 // The sandbox itself goes on; it stands still for a moment. A suspended one is forked as well, and stays suspended. The answer names the `children`
-// at once; the operation has ended when all of them run, or couldn't be made. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
+// at once; the operation has ended when all of them run, or couldn't be made. One that never came to run is deleted by itself, and the operation fails with its error; the others stay. A delete of this
+// sandbox while its snapshot is still being made may end the fork. Each has its own clock, random numbers, identity and network, and copies of the open sessions under new ids.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

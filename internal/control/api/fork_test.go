@@ -107,8 +107,8 @@ func TestAFailedForkHarmsNothing(t *testing.T) {
 	if o.Error.Code != string(space.CodeCapacity) || o.Sandbox.State != gen.SandboxStateRunning {
 		t.Errorf("%+v, %+v", o, o.Error)
 	}
-	for _, id := range *o.Children {
-		r.state(t, id, gen.SandboxStateFailed)
+	for _, id := range *o.Children { // nothing is in them
+		r.state(t, id, gen.SandboxStateDeleted)
 	}
 	fails := true
 	r.node.change(func() {
@@ -122,12 +122,16 @@ func TestAFailedForkHarmsNothing(t *testing.T) {
 		}
 	})
 	o = operation(t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork?wait=30s", `{"count":3}`), 201, "failed")
+	if *o.Error.Detail != "one of them" {
+		t.Errorf("%+v", o.Error)
+	}
+	r.node.without(t, func() bool { return len(r.node.executions) == 3 }) // the source and two children
 	states := map[gen.SandboxState]int{}
 	for _, id := range *o.Children {
 		states[decode[gen.Sandbox](t, r.do(t, "GET", "/v1/sandboxes/"+id, nil).want(t, 200)).State]++
 	}
-	if *o.Error.Detail != "one of them" || states["running"] != 2 || states["failed"] != 1 {
-		t.Errorf("%v, %+v", states, o.Error)
+	if states["running"] != 2 || states["deleting"]+states["deleted"] != 1 {
+		t.Errorf("%v", states)
 	}
 }
 
@@ -171,7 +175,7 @@ func TestAForkOutlivesItsSource(t *testing.T) {
 		child    gen.SandboxState
 	}{
 		{record.SnapshotStatus{State: record.SnapshotReady, Digest: strings.Repeat("1", 64), At: time.Now(), Bytes: 5 << 20, Driver: "fake", Version: "1"}, "succeeded", gen.SandboxStateRunning},
-		{record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeConflict, "its source was deleted")}, "failed", gen.SandboxStateFailed},
+		{record.SnapshotStatus{State: record.SnapshotFailed, Error: space.Errorf(space.CodeInternal, "its machine was ended")}, "failed", gen.SandboxStateDeleted},
 	} {
 		r := newRig(t)
 		box := r.sandbox(t)
@@ -180,7 +184,7 @@ func TestAForkOutlivesItsSource(t *testing.T) {
 		})
 		o := decode[gen.Operation](t, r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/fork", `{"count":2}`).want(t, 202))
 		r.node.without(t, func() bool { return len(r.node.snapshots) == 1 })
-		r.deleteSandbox(t, box.Id)
+		deletion := r.deleteSandbox(t, box.Id)
 		operation(t, r.do(t, "GET", "/v1/operations/"+o.Id, nil), 200, "running")
 		r.node.change(func() {
 			for id := range r.node.snapshots {
@@ -188,6 +192,9 @@ func TestAForkOutlivesItsSource(t *testing.T) {
 			}
 		})
 		o = operation(t, r.do(t, "GET", "/v1/operations/"+o.Id+"?wait=30s", nil), 200, end.fork)
+		if o.Error != nil && (o.Error.Code != string(space.CodeConflict) || !strings.Contains(*o.Error.Detail, deletion)) {
+			t.Errorf("the fork's error doesn't name the delete %s: %+v, %s", deletion, o.Error, *o.Error.Detail)
+		}
 		for _, id := range *o.Children {
 			r.state(t, id, end.child)
 		}

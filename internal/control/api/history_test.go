@@ -184,11 +184,13 @@ func TestASuspendedSandboxIsLostWithItsSnapshot(t *testing.T) {
 	}
 }
 
-func (r *rig) deleteSandbox(t *testing.T, id string) {
+func (r *rig) deleteSandbox(t *testing.T, id string) (operation string) {
 	t.Helper()
-	if o := decode[gen.Operation](t, r.do(t, "DELETE", "/v1/sandboxes/"+id+"?wait=30s", nil).want(t, 200)); o.Status != gen.OperationStatusSucceeded {
+	o := decode[gen.Operation](t, r.do(t, "DELETE", "/v1/sandboxes/"+id+"?wait=30s", nil).want(t, 200))
+	if o.Status != gen.OperationStatusSucceeded {
 		t.Fatalf("delete: %+v", o)
 	}
+	return o.Id
 }
 
 // without waits until the node has what is asked for.

@@ -260,8 +260,11 @@ func (d *decision) ensure(w record.WantedExecution, repeat bool) {
 }
 
 func unloadable(from record.Loading) *space.Error {
-	if from.Error == nil {
+	switch {
+	case from.Error == nil:
 		return space.Errorf(space.CodeConflict, "the snapshot %s was deleted before the sandbox was loaded from it", from.Snapshot)
+	case from.State == record.SnapshotFailed:
+		return space.Errorf(from.Error.Code, "the snapshot %s couldn't be made: %s", from.Snapshot, from.Error.Message)
 	}
 	return space.Errorf(from.Error.Code, "the snapshot %s can't be loaded: %s", from.Snapshot, from.Error.Message)
 }

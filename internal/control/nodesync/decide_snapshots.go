@@ -73,7 +73,7 @@ func (d *decision) snapshotPresent(w record.WantedSnapshot, r record.SnapshotSta
 		d.seeSnapshot(w.ID, r)
 	case r.State == record.SnapshotFailed:
 		d.failed[w.ID] = true
-		r.Error = orSnapshotFailed(r.Error)
+		r.Error = whyFailed(w, r.Error)
 		d.seeSnapshot(w.ID, r)
 	default:
 		if was.State == "" {
@@ -96,7 +96,7 @@ func (d *decision) snapshotAbsent(w record.WantedSnapshot) {
 	case !takeable(w):
 		d.failed[w.ID] = true
 		d.seeSnapshot(w.ID, record.SnapshotStatus{
-			State: record.SnapshotFailed, Error: space.Errorf(space.CodeConflict, "the sandbox's machine is %s: there is nothing to take a snapshot of", w.Execution),
+			State: record.SnapshotFailed, Error: whyFailed(w, space.Errorf(space.CodeConflict, "the sandbox's machine is %s: there is nothing to take a snapshot of", w.Execution)),
 		})
 	default:
 		d.take(w)
@@ -126,11 +126,16 @@ func (d *decision) seeSnapshot(id string, s record.SnapshotStatus) {
 	d.plan.Snapshots = append(d.plan.Snapshots, record.SnapshotSeen{ID: id, Status: s})
 }
 
-func orSnapshotFailed(err *space.Error) *space.Error {
-	if err == nil {
+// whyFailed is why a snapshot couldn't be made. The delete of its sandbox is the reason of all that comes of it.
+func whyFailed(w record.WantedSnapshot, err *space.Error) *space.Error {
+	switch {
+	case w.DeletedBy != "":
+		return record.DeletedMeanwhile(w.DeletedBy)
+	case err == nil:
 		return space.Errorf(space.CodeInternal, "the snapshot couldn't be made, and the node gave no reason")
+	default:
+		return err
 	}
-	return err
 }
 
 func orSnapshotLost(err *space.Error) *space.Error {

@@ -180,8 +180,8 @@ func (n *Node) announce(plan Plan, ended []string) {
 	n.bell.Ring(ended...)
 	for _, e := range plan.Executions {
 		n.bell.Ring(e.Route.Sandbox)
-		if e.State == space.ExecutionRunning && e.Route.Epoch > 1 {
-			n.bell.Ring(wake.Node(n.name)) // what it takes the place of isn't needed any more
+		if e.State == space.ExecutionFailed || e.State == space.ExecutionRunning && e.Route.Epoch > 1 {
+			n.bell.Ring(wake.Node(n.name)) // it's a fork's child, say, and is to go, or what it takes the place of isn't needed any more
 		}
 		if e.Error != nil && e.Refused == "" { // what is refused goes on, and its operation says why
 			slog.Warn("an execution ended by itself", "node", n.name, "sandbox", e.Route.Sandbox, "execution", e.Route.Execution,

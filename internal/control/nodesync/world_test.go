@@ -224,8 +224,12 @@ func (w *world) see(t *rapid.T, seen record.ExecutionSeen) {
 			w.end(b)
 		}
 	case current:
-		if ended, _ := operations.Outcome(b.running.Kind, seen); ended {
+		ended, failure := operations.Outcome(b.running.Kind, seen)
+		if ended {
 			w.end(b)
+		}
+		if ended && failure != nil && b.partOf != "" && seen.State == space.ExecutionFailed { // a fork's child that never came to run doesn't stay
+			b.record.Desired, b.running = record.DesiredDeleted, &record.Operation{ID: space.NewID(space.PrefixOperation), Kind: record.DeleteSandbox}
 		}
 	}
 	if current && seen.State != space.ExecutionGone {

@@ -61,3 +61,8 @@ type Operation struct {
 
 // Ended reports whether nothing more will happen to it.
 func (o Operation) Ended() bool { return o.Status != OperationRunning }
+
+// DeletedMeanwhile ends what was under way when an operation came that deletes the sandbox.
+func DeletedMeanwhile(operation string) *space.Error {
+	return space.Errorf(space.CodeConflict, "the sandbox was deleted meanwhile, by operation %s", operation)
+}

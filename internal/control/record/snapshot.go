@@ -97,6 +97,7 @@ type WantedSnapshot struct {
 	Kind      SnapshotKind
 	Want      SnapshotWant
 	Recorded  SnapshotStatus
+	DeletedBy string // op_…, by which its sandbox is to go while it's being made; empty: it isn't
 	Cause     telemetry.Cause
 }
 

@@ -84,7 +84,7 @@ func remove(now record.Situation, operation string) (record.Change, error) {
 	case now.Sandbox.Desired != record.DesiredDeleted:
 		return record.Change{
 			Kind: record.DeleteSandbox, Operation: operation, Desired: record.DesiredDeleted, DropLifetime: true,
-			Supersede: space.Errorf(space.CodeConflict, "the sandbox was deleted meanwhile, by operation %s", operation),
+			Supersede: record.DeletedMeanwhile(operation),
 		}, nil
 	case now.Running != nil:
 		return record.Change{Same: now.Running.ID}, nil

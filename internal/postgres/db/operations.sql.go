@@ -59,51 +59,6 @@ func (q *Queries) EndOperations(ctx context.Context, arg EndOperationsParams) er
 	return err
 }
 
-const endSandboxOperation = `-- name: EndSandboxOperation :many
-WITH free AS (UPDATE operations SET holds = false WHERE sandbox = $4::text AND status = 'running' AND holds AND kind = 'fork_sandbox')
-UPDATE operations SET status = $1, error_code = $2, error_message = $3, ended_at = now()
-WHERE sandbox = $4::text AND status = 'running' AND holds AND kind <> 'fork_sandbox' RETURNING id, part_of
-`
-
-type EndSandboxOperationParams struct {
-	Status       string
-	ErrorCode    *string
-	ErrorMessage *string
-	Sandbox      string
-}
-
-type EndSandboxOperationRow struct {
-	ID     string
-	PartOf *string
-}
-
-// Ends the one that runs and holds it, if one does; one that has ended keeps its end. A fork isn't ended but lets go: it ends with its children, which are
-// loaded from a snapshot that may come yet.
-func (q *Queries) EndSandboxOperation(ctx context.Context, arg EndSandboxOperationParams) ([]EndSandboxOperationRow, error) {
-	rows, err := q.db.Query(ctx, endSandboxOperation,
-		arg.Status,
-		arg.ErrorCode,
-		arg.ErrorMessage,
-		arg.Sandbox,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []EndSandboxOperationRow
-	for rows.Next() {
-		var i EndSandboxOperationRow
-		if err := rows.Scan(&i.ID, &i.PartOf); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const endTemplateOperation = `-- name: EndTemplateOperation :many
 UPDATE operations SET status = $1, error_code = $2, error_message = $3, error_field = $4, ended_at = now()
 WHERE template = $5::text AND status = 'running' RETURNING id

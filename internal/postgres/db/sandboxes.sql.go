@@ -752,7 +752,7 @@ func (q *Queries) SandboxesByID(ctx context.Context, ids []string) ([]SandboxesB
 
 const standing = `-- name: Standing :one
 SELECT coalesce((SELECT max(e.epoch) FROM executions e WHERE e.sandbox = $1::text), 0)::bigint AS epoch,
-    coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS kind
+    coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS kind, coalesce(o.part_of, '')::text AS fork
 FROM (SELECT) one LEFT JOIN operations o ON o.sandbox = $1::text AND o.status = 'running' AND o.holds
 `
 
@@ -760,13 +760,20 @@ type StandingRow struct {
 	Epoch     int64
 	Operation string
 	Kind      string
+	Fork      string
 }
 
-// The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it, empty if none does.
+// The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it with the fork that's part of,
+// empty if there's none.
 func (q *Queries) Standing(ctx context.Context, sandbox string) (StandingRow, error) {
 	row := q.db.QueryRow(ctx, standing, sandbox)
 	var i StandingRow
-	err := row.Scan(&i.Epoch, &i.Operation, &i.Kind)
+	err := row.Scan(
+		&i.Epoch,
+		&i.Operation,
+		&i.Kind,
+		&i.Fork,
+	)
 	return i, err
 }
 

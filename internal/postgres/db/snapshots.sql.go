@@ -232,9 +232,10 @@ func (q *Queries) NeededSnapshots(ctx context.Context, ids []string) ([]string, 
 const nodeSnapshots = `-- name: NodeSnapshots :many
 SELECT n.id, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.kind, n.purpose,
     (n.deleted_at IS NOT NULL OR coalesce(st.state = 'failed', false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
-    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest
+    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest, coalesce(d.id, '')::text AS deleted_by
 FROM snapshots n
 LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN operations d ON d.sandbox = n.sandbox AND d.kind = 'delete_sandbox' AND coalesce(st.state = 'making', true)
 LEFT JOIN executions e ON e.id = n.execution
 LEFT JOIN execution_status est ON est.execution = n.execution
 WHERE n.node = $1 AND n.gone_at IS NULL
@@ -259,9 +260,11 @@ type NodeSnapshotsRow struct {
 	PauseMicros    *int64
 	Bytes          *int64
 	Digest         *string
+	DeletedBy      string
 }
 
-// Every snapshot that isn't gone, with what is wanted of it. One that couldn't be made isn't any more.
+// Every snapshot that isn't gone, with what is wanted of it, and of one that is being made the operation that deletes its sandbox; empty if none does. One that couldn't
+// be made isn't wanted any more.
 func (q *Queries) NodeSnapshots(ctx context.Context, node string) ([]NodeSnapshotsRow, error) {
 	rows, err := q.db.Query(ctx, nodeSnapshots, node)
 	if err != nil {
@@ -289,6 +292,7 @@ func (q *Queries) NodeSnapshots(ctx context.Context, node string) ([]NodeSnapsho
 			&i.PauseMicros,
 			&i.Bytes,
 			&i.Digest,
+			&i.DeletedBy,
 		); err != nil {
 			return nil, err
 		}

@@ -59,13 +59,6 @@ VALUES (@id, @project, @kind, 'succeeded', @sandbox::text, now(), sqlc.narg('req
 -- The newest one.
 SELECT id, status FROM operations WHERE template = @template::text ORDER BY created_at DESC, id DESC LIMIT 1;
 
--- name: EndSandboxOperation :many
--- Ends the one that runs and holds it, if one does; one that has ended keeps its end. A fork isn't ended but lets go: it ends with its children, which are
--- loaded from a snapshot that may come yet.
-WITH free AS (UPDATE operations SET holds = false WHERE sandbox = @sandbox::text AND status = 'running' AND holds AND kind = 'fork_sandbox')
-UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, ended_at = now()
-WHERE sandbox = @sandbox::text AND status = 'running' AND holds AND kind <> 'fork_sandbox' RETURNING id, part_of;
-
 -- name: EndTemplateOperation :many
 UPDATE operations SET status = @status, error_code = @error_code, error_message = @error_message, error_field = @error_field, ended_at = now()
 WHERE template = @template::text AND status = 'running' RETURNING id;

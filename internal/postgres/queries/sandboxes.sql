@@ -86,9 +86,10 @@ SELECT id FROM sandboxes WHERE project = @project AND id = @id FOR NO KEY UPDATE
 SELECT FROM sandboxes WHERE id = ANY((SELECT @ids::text[])::text[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: Standing :one
--- The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it, empty if none does.
+-- The newest epoch of all a sandbox's executions, for one that never came to run had a place in the row, too; and the operation that holds it with the fork that's part of,
+-- empty if there's none.
 SELECT coalesce((SELECT max(e.epoch) FROM executions e WHERE e.sandbox = @sandbox::text), 0)::bigint AS epoch,
-    coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS kind
+    coalesce(o.id, '')::text AS operation, coalesce(o.kind, '')::text AS kind, coalesce(o.part_of, '')::text AS fork
 FROM (SELECT) one LEFT JOIN operations o ON o.sandbox = @sandbox::text AND o.status = 'running' AND o.holds;
 
 -- name: Desire :exec

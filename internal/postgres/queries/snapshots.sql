@@ -53,12 +53,14 @@ SELECT coalesce(u.sandbox, '')::text AS sandbox FROM snapshots_in_use u WHERE u.
 SELECT id FROM snapshots WHERE sandbox = ANY((SELECT @sandboxes::text[])::text[]) AND name = '' AND deleted_at IS NULL ORDER BY id;
 
 -- name: NodeSnapshots :many
--- Every snapshot that isn't gone, with what is wanted of it. One that couldn't be made isn't any more.
+-- Every snapshot that isn't gone, with what is wanted of it, and of one that is being made the operation that deletes its sandbox; empty if none does. One that couldn't
+-- be made isn't wanted any more.
 SELECT n.id, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.kind, n.purpose,
     (n.deleted_at IS NOT NULL OR coalesce(st.state = 'failed', false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
-    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest
+    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest, coalesce(d.id, '')::text AS deleted_by
 FROM snapshots n
 LEFT JOIN snapshot_status st ON st.snapshot = n.id
+LEFT JOIN operations d ON d.sandbox = n.sandbox AND d.kind = 'delete_sandbox' AND coalesce(st.state = 'making', true)
 LEFT JOIN executions e ON e.id = n.execution
 LEFT JOIN execution_status est ON est.execution = n.execution
 WHERE n.node = @node AND n.gone_at IS NULL
