@@ -29,7 +29,7 @@ func waitParameter(d time.Duration) *gen.Wait {
 	return &w
 }
 
-// Await waits until an operation has ended, and returns its error, an *Error, if it failed.
+// Await waits until an operation has ended, and returns its error, an *Error, if it failed. It goes on waiting while the control plane is restarted, see rideMost.
 func (c *Client) Await(ctx context.Context, op Operation) (Operation, error) {
 	for op.Status == gen.OperationStatusRunning {
 		var err error

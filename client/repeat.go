@@ -4,13 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"path"
+	"slices"
 	"time"
 )
 
 const (
-	repeatMost  = 5                      // tries of one request, the first included
-	repeatFirst = 100 * time.Millisecond // pause after the first try; each next one is twice as long
+	repeatMost    = 5                      // tries of one request that waits for nothing, the first included
+	repeatFirst   = 100 * time.Millisecond // pause after the first try; each next one is twice as long
+	repeatLongest = 2 * time.Second        // up to this
+	// rideMost is for how long a request is sent again that waits for an operation: a control plane is restarted within it, and operations go on meanwhile.
+	rideMost = time.Minute
 )
 
 // repeater sends a request again when the platform couldn't take it, if that is safe.
@@ -21,12 +27,22 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Do sends the request until it is answered, its context ends, or repeatMost tries have been made.
+// Do sends the request until it is answered, its context ends, or all tries have been made: repeatMost, or those of rideMost for a request that waits for an operation
+// which may be under way.
 func (r repeater) Do(req *http.Request) (*http.Response, error) {
-	pause := repeatFirst
-	for try := 1; ; try++ {
+	pause, began := repeatFirst, time.Now()
+	rides := req.Method == http.MethodGet && awaits(req) // the operation is known
+	for refused, try := 0, 1; ; try++ {
 		resp, err := r.next.Do(req)
-		if try == repeatMost || !repeatable(req) || !passing(resp, err) || req.Context().Err() != nil {
+		rides = rides || awaits(req) && broke(err)
+		if err == nil && req.Method != http.MethodGet {
+			refused++ // it was heard: another answer comes soon or not at all
+		}
+		over := try == repeatMost
+		if rides {
+			over = time.Since(began) >= rideMost || refused == repeatMost
+		}
+		if over || !repeatable(req) || !passing(resp, err) || req.Context().Err() != nil {
 			return resp, err
 		}
 		if resp != nil {
@@ -35,16 +51,34 @@ func (r repeater) Do(req *http.Request) (*http.Response, error) {
 		if err := sleep(req, jitter(pause)); err != nil {
 			return nil, err
 		}
-		pause *= 2
+		pause = min(2*pause, repeatLongest)
 		if err := rewind(req); err != nil {
 			return nil, err
 		}
 	}
 }
 
+// awaits tells whether a request waits for an operation's end.
+func awaits(req *http.Request) bool { return req.URL.Query().Has("wait") }
+
+// broke tells whether a request may have been taken and its answer was lost; not if nobody was there to take it.
+func broke(err error) bool {
+	var op *net.OpError
+	return err != nil && !(errors.As(err, &op) && op.Op == "dial")
+}
+
 // repeatable requests do the same once or twice.
 func repeatable(req *http.Request) bool {
-	return req.Method == http.MethodGet || req.Method == http.MethodDelete || req.Header.Get("Idempotency-Key") != ""
+	return req.Method == http.MethodGet || req.Method == http.MethodDelete || req.Header.Get("Idempotency-Key") != "" || repeatableVerb(req)
+}
+
+// repeatableVerbs answer with the operation that is under way, or with the one that did it, if that's what a sandbox is already. Not so a rollback: what came after
+// the first one would be given up.
+var repeatableVerbs = []string{"pause", "resume", "suspend", "restore", "wake", "stop", "start"}
+
+func repeatableVerb(req *http.Request) bool {
+	of, verb := path.Split(req.URL.Path)
+	return path.Base(path.Dir(path.Clean(of))) == "sandboxes" && slices.Contains(repeatableVerbs, verb)
 }
 
 // passing failures may be over soon: nobody listened, or the control plane said that it isn't ready.
