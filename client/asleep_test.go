@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -135,6 +136,23 @@ func TestACreatedSessionWakesUntilItsLetIn(t *testing.T) {
 		}
 		if want := []bool{false, false, false, true}; !slices.Equal(s.sleep, want) {
 			t.Errorf("the requests let it sleep: %v, want %v", s.sleep, want)
+		}
+	})
+}
+
+// TestAWakeForWhichThereIsNoRoomIsToldAtOnce: to come back makes no room, and each time the node would begin to wake the sandbox again.
+func TestAWakeForWhichThereIsNoRoomIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{answers: []*http.Response{answer(503, noRoom)}}
+		c := must(New("http://nowhere.invalid", "", WithHTTPClient(&http.Client{Transport: s})))
+		for _, err := range c.Attach(t.Context(), Session{Id: "ses_1"}, Attachment{Url: "http://nowhere.invalid/"}) {
+			var refused *Error
+			if !errors.As(err, &refused) || refused.Code != "capacity_exhausted" {
+				t.Error(err)
+			}
+		}
+		if len(s.at) != 1 {
+			t.Errorf("%d requests", len(s.at))
 		}
 	})
 }

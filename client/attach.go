@@ -286,13 +286,14 @@ func (f *follower) request(ctx context.Context) (*http.Request, error) {
 // letSleep asks that a sandbox which sleeps isn't woken.
 var letSleep = url.Values{"wake": {"false"}}
 
-// mendable tells whether coming back may help: after a transport's failure always, after a refusal only if it was of the passing kind.
+// mendable tells whether coming back may help: after a transport's failure always, after a refusal only if it was of the passing kind. A node has room when somebody
+// makes some.
 func mendable(err error) bool {
 	var e *Error
 	if !errors.As(err, &e) {
 		return !errors.Is(err, errTooLong)
 	}
-	return slices.Contains([]string{"unavailable", "timeout", "route_stale"}, e.Code) || e.Status >= 500
+	return slices.Contains([]string{"unavailable", "timeout", "route_stale"}, e.Code) || e.Status >= 500 && e.Code != "capacity_exhausted"
 }
 
 func wait(ctx context.Context, d time.Duration) error {

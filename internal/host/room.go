@@ -35,11 +35,8 @@ func room(v disk.Volume) error {
 }
 
 func roomIn(u disk.Usage, m meminfo.Facts) error {
-	if u.FreeBytes < minFree {
-		return space.Errorf(space.CodeCapacity, "the node's volume has %d MiB free, and a sandbox needs %d", u.FreeBytes>>20, minFree>>20)
-	}
-	if levelOf(u) == pressureRefusing {
-		return space.Errorf(space.CodeCapacity, "the node's volume is full to more than %d %%: %d MiB of %d are free, for what is there already", refusePercent, u.FreeBytes>>20, u.Bytes>>20)
+	if u.FreeBytes < minFree || levelOf(u) == pressureRefusing {
+		return space.VolumeFull(uint64(max(u.FreeBytes, 0)), uint64(max(u.Bytes, 0)))
 	}
 	if least := max(minAvailable, m.Total/memoryShare); m.Total > 0 && m.Available < least {
 		return space.Errorf(space.CodeCapacity, "the node has %d MiB of memory available, and a sandbox needs %d", m.Available>>20, least>>20)

@@ -105,7 +105,9 @@ func Public(err error) *space.Error {
 	case coded && e.Code != space.CodeInternal:
 		return e
 	case NoRoom(err):
-		return &space.Error{Code: space.CodeCapacity, Message: "the node's disk is full; delete sandboxes or templates, or try again later", Err: err}
+		full := space.VolumeFull(0, 0)
+		full.Err = err
+		return full
 	case short(err):
 		return &space.Error{Code: space.CodeUnavailable, Message: "a part of the platform is short of files, processes or memory right now; try again in a moment", Err: err}
 	case coded:

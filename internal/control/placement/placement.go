@@ -51,7 +51,7 @@ func CheckDisk(room record.Room) error {
 	if room.Facts.DiskPressure != record.DiskRefusing {
 		return nil
 	}
-	return space.Errorf(space.CodeCapacity, "%s", room.Facts.Advice())
+	return space.VolumeFull(room.Facts.DiskFreeBytes, room.Facts.DiskBytes)
 }
 
 // CheckNew refuses machines of one shape that are new to the node as CheckDisk does, and those that don't all have room as Check does.

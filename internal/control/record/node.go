@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"time"
 
 	space "github.com/space-platform/space"
@@ -54,25 +53,14 @@ func (f Facts) SandboxMemory() uint64 {
 
 // Advice says what is the matter with a node and what to do about it; empty: nothing is.
 func (f Facts) Advice() string {
-	var then string
 	switch f.DiskPressure {
 	case DiskFine:
 		return ""
 	case DiskWarning:
-		then = "from 95 % on no sandboxes, templates and snapshots are made, and no sandboxes started or restored"
+		return space.VolumeLevel(f.DiskFreeBytes, f.DiskBytes) + "; from 95 % on no sandboxes, templates and snapshots are made, and no sandboxes started or restored"
 	default:
-		then = "no sandboxes, templates and snapshots are made, and no sandboxes started or restored, until there is room; what runs, deletes and suspends go on"
+		return space.VolumeFull(f.DiskFreeBytes, f.DiskBytes).Message
 	}
-	return fmt.Sprintf("the node's volume is full to %d %%, and %d MiB are free: delete snapshots (space snapshot ls shows what they count), sandboxes and templates that aren't needed; %s",
-		f.diskPercent(), f.DiskFreeBytes/MiB, then)
-}
-
-// diskPercent is how full the volume is.
-func (f Facts) diskPercent() uint64 {
-	if f.DiskBytes == 0 || f.DiskFreeBytes > f.DiskBytes {
-		return 0
-	}
-	return uint64(float64(f.DiskBytes-f.DiskFreeBytes) / float64(f.DiskBytes) * 100)
 }
 
 // TenantBoundary reports whether the node's driver may separate tenants; software emulation may not.
