@@ -48,6 +48,10 @@ func TestLongDamageIsSeenInTheSameLife(t *testing.T) {
 					return err == nil && now.State == "lost" && now.Error != nil
 				})
 			} else {
+				eventually(t, lookDeadline, "the snapshot is shown as damaged", func() bool {
+					now, err := platform.client.GetSnapshot(t.Context(), "snp_"+filepath.Base(x.dir))
+					return err == nil && now.State == "damaged" && now.Error != nil
+				})
 				_, err := platform.client.RestoreSandbox(t.Context(), x.box.Id, false)
 				wantCode(t, err, "snapshot_unusable")
 				now, err := platform.client.RestoreSandbox(t.Context(), x.box.Id, true)

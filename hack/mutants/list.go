@@ -95,7 +95,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "a snapshot that is gone still reported", kind: unit, file: "internal/host/snapshot/look.go",
-		old: "case errors.Is(err, fs.ErrNotExist):\n\t\ts.putAside(e, err)", new: "case errors.Is(err, fs.ErrNotExist):",
+		old: "case errors.Is(err, fs.ErrNotExist):\n\t\ts.putAside(e, errors.New(manifestName+\" is missing\"))", new: "case errors.Is(err, fs.ErrNotExist):",
 		pkg: "internal/host/snapshot", test: "TestWhatBecomesOfASnapshotIsToldInTheSameLife",
 	},
 	{
@@ -429,8 +429,18 @@ var mutants = []mutant{
 	},
 	{
 		name: "a small change of what a snapshot counts isn't kept", kind: unit, file: "internal/control/nodesync/decide_snapshots.go",
-		old: "if r.Bytes != 0 && r.Bytes != was.Bytes {", new: "if r.Bytes > was.Bytes+1<<20 {",
+		old: "case r.Bytes != 0 && r.Bytes != was.Bytes:", new: "case r.Bytes > was.Bytes+1<<20:",
 		pkg: "internal/control/nodesync", test: "TestWhatASnapshotCountsIsKept",
+	},
+	{
+		name: "a fork's child that never ran stays", kind: unit, file: "internal/postgres/observe.go",
+		old: "box.Fork != \"\" && e.State == space.ExecutionFailed", new: "box.Fork == \"-\" && e.State == space.ExecutionFailed",
+		pkg: "internal/control/api", test: "TestAFailedForkHarmsNothing",
+	},
+	{
+		name: "what is wrong with a snapshot isn't told", kind: unit, file: "internal/host/snapshot/look.go",
+		old: "s.setDamage(e, e.lookAtFiles())", new: "s.setDamage(e, nil)",
+		pkg: "internal/host/snapshot", test: "TestWhatBecomesOfASnapshotIsToldInTheSameLife",
 	},
 	{
 		name: "memory is promised twice", kind: unit, file: "internal/control/placement/placement.go",

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	gen "github.com/space-platform/space/api/gen/http"
 	"github.com/space-platform/space/client"
 )
 
@@ -46,10 +47,18 @@ func (n *connection) showSandbox(to io.Writer, s client.Sandbox) error {
 	if n.json() {
 		return WriteJSON(to, s)
 	}
-	if err := showSandboxes(to, []client.Sandbox{s}); err != nil || s.Error == nil {
+	if err := showSandboxes(to, []client.Sandbox{s}); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "error: %s\n", printable(strings.TrimSuffix(string(s.Error.Code)+": "+text(s.Error.Detail), ": "), "\n\t"))
+	return showError(to, s.Error)
+}
+
+// showError shows what is wrong with something, if anything is.
+func showError(to io.Writer, p *gen.Problem) error {
+	if p == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(to, "error: %s\n", printable(strings.TrimSuffix(p.Code+": "+text(p.Detail), ": "), "\n\t"))
 	return err
 }
 

@@ -49,7 +49,10 @@ func snapshotGetCommand(n *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return n.show(out, s, snapshotHead, snapshotRow(s))
+			if err := n.show(out, s, snapshotHead, snapshotRow(s)); err != nil || n.json() {
+				return err
+			}
+			return showError(out, s.Error)
 		})}
 }
 

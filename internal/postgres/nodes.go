@@ -88,14 +88,17 @@ func wantedExecution(r db.NodeExecutionsRow) record.WantedExecution {
 func wantedSnapshot(r db.NodeSnapshotsRow) record.WantedSnapshot {
 	out := record.WantedSnapshot{
 		ID: r.ID, Route: route(r.Sandbox, r.Execution, r.Epoch, r.PlacementKind, r.Node, r.PodUid), Kind: record.SnapshotKind(r.Kind), Want: record.SnapshotTaken,
-		Execution: space.ExecutionGone, Recorded: record.SnapshotStatus{State: record.SnapshotState(text(r.State)), Digest: text(r.Digest)},
+		Execution: space.ExecutionGone, Recorded: record.SnapshotStatus{State: record.SnapshotState(text(r.State)), Digest: text(r.Digest), Error: failure(r.ErrorCode, r.ErrorMessage)},
 		DeletedBy: r.DeletedBy,
 	}
 	if r.Known {
 		out.Execution = observed(r.ExecutionState)
 	}
 	if r.Bytes != nil {
-		out.Recorded.Bytes = uint64(*r.Bytes)
+		out.Recorded.Bytes, out.Recorded.Pause = uint64(*r.Bytes), time.Duration(*r.PauseMicros)*time.Microsecond
+	}
+	if r.TakenAt != nil {
+		out.Recorded.At = *r.TakenAt
 	}
 	switch {
 	case r.Away:

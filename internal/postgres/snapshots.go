@@ -143,7 +143,7 @@ func snapshot(r db.SnapshotRow) record.Snapshot {
 		Version: text(r.Version), CPU: text(r.Cpu),
 	}
 	if r.State != nil {
-		out.Status.State = shown(record.SnapshotState(*r.State), out.Status.Digest)
+		out.Status.State = shown(record.SnapshotState(*r.State), out.Status)
 		out.Status.Pause, out.Status.Bytes = time.Duration(*r.PauseMicros)*time.Microsecond, uint64(*r.Bytes)
 	}
 	if r.TakenAt != nil {
@@ -152,12 +152,15 @@ func snapshot(r db.SnapshotRow) record.Snapshot {
 	return out
 }
 
-// shown is the state of a snapshot that nobody has deleted. One of which nothing is left is so for what it was before: it couldn't be made, or was ready and is lost.
-func shown(s record.SnapshotState, digest string) record.SnapshotState {
+// shown is the state of a snapshot that nobody has deleted. One of which nothing is left is so for what it was before: it couldn't be made, or was ready and is lost. One
+// that is ready and with which something is wrong is damaged.
+func shown(is record.SnapshotState, s record.SnapshotStatus) record.SnapshotState {
 	switch {
-	case s != record.SnapshotGone:
-		return s
-	case digest == "":
+	case is == record.SnapshotReady && s.Error != nil:
+		return record.SnapshotDamaged
+	case is != record.SnapshotGone:
+		return is
+	case s.Digest == "":
 		return record.SnapshotFailed
 	default:
 		return record.SnapshotLost

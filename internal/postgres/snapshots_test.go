@@ -97,3 +97,57 @@ func TestSnapshotsCountInTheQuota(t *testing.T) {
 		t.Errorf("at the quota again: %v", err)
 	}
 }
+
+// TestADamagedSnapshotIsNoRecoveryPoint, until its node says that it's well: nothing else of it changes meanwhile.
+func TestADamagedSnapshotIsNoRecoveryPoint(t *testing.T) {
+	s := newScene(t, pgtest.Pool(t))
+	s.connect(t)
+	n := s.newSandbox()
+	id := n.Route.Sandbox
+	must(t)(s.store.CreateSandbox(t.Context(), n, roomy))
+	s.observe(t, n.Route, space.ExecutionRunning)
+	var ids []string
+	for range 2 {
+		must(t)(s.verbs.Take(t.Context(), s.project, id, record.SnapshotFull, "", record.Request{}))
+		ids = append(ids, s.taken(t, id, 5))
+	}
+	whole := known(s.store.Snapshot(t.Context(), s.project, ids[1]))(t)
+	for _, x := range []struct {
+		err   *space.Error
+		state record.SnapshotState
+		point string
+	}{{space.Errorf(space.CodeSnapshotUnusable, "its memory is damaged"), record.SnapshotDamaged, ids[0]}, {nil, record.SnapshotReady, ids[1]}} {
+		wanted := known(s.store.Wanted(t.Context(), s.name))(t)
+		for _, w := range wanted.Snapshots {
+			if w.ID != ids[1] {
+				continue
+			}
+			w.Recorded.Error = x.err
+			if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Snapshots: []record.SnapshotSeen{{ID: w.ID, Status: w.Recorded}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := known(s.store.Snapshot(t.Context(), s.project, ids[1]))(t)
+		if n.Status.State != x.state || (n.Status.Error == nil) != (x.err == nil) {
+			t.Errorf("it's shown as %+v", n.Status)
+		}
+		if n.Status.State, n.Status.Error = whole.Status.State, nil; n.Status != whole.Status {
+			t.Errorf("it's %+v, and was %+v", n.Status, whole.Status)
+		}
+		box := known(s.store.Sandbox(t.Context(), s.project, id))(t)
+		if box.Recovery == nil || box.Recovery.Snapshot != x.point {
+			t.Errorf("%s: the recovery point is %+v, want %s", x.state, box.Recovery, x.point)
+		}
+	}
+}
+
+// known is what was read.
+func known[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}

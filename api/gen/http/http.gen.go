@@ -487,15 +487,18 @@ func (e SnapshotPurpose) Valid() bool {
 
 // Defines values for SnapshotState.
 const (
-	SnapshotStateFailed SnapshotState = "failed"
-	SnapshotStateLost   SnapshotState = "lost"
-	SnapshotStateMaking SnapshotState = "making"
-	SnapshotStateReady  SnapshotState = "ready"
+	SnapshotStateDamaged SnapshotState = "damaged"
+	SnapshotStateFailed  SnapshotState = "failed"
+	SnapshotStateLost    SnapshotState = "lost"
+	SnapshotStateMaking  SnapshotState = "making"
+	SnapshotStateReady   SnapshotState = "ready"
 )
 
 // Valid indicates whether the value is a known member of the SnapshotState enum.
 func (e SnapshotState) Valid() bool {
 	switch e {
+	case SnapshotStateDamaged:
+		return true
 	case SnapshotStateFailed:
 		return true
 	case SnapshotStateLost:
@@ -1637,7 +1640,7 @@ type Snapshot struct {
 	// SizeBytes What it counts in the project's quota: bytes that no template and no older snapshot holds. When an older one goes, what both hold counts here, within two minutes.
 	SizeBytes *int64 `json:"size_bytes,omitempty"`
 
-	// State `ready` is durable. One that failed or is lost has an `error`.
+	// State `ready` is durable. `damaged` was ready, and its node has found that it can't be loaded as it is; it's no recovery point, and its disk may still be bootable. All but `making` and `ready` have an `error`.
 	State SnapshotState `json:"state"`
 
 	// TakenAt When the sandbox stood still for it.
@@ -1656,7 +1659,7 @@ type SnapshotKind string
 // SnapshotPurpose What it was made for.
 type SnapshotPurpose string
 
-// SnapshotState `ready` is durable. One that failed or is lost has an `error`.
+// SnapshotState `ready` is durable. `damaged` was ready, and its node has found that it can't be loaded as it is; it's no recovery point, and its disk may still be bootable. All but `making` and `ready` have an `error`.
 type SnapshotState string
 
 // SnapshotCreate defines model for SnapshotCreate.

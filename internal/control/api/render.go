@@ -136,7 +136,7 @@ func renderSnapshot(n record.Snapshot) gen.Snapshot {
 	if n.GivenUp {
 		out.GivenUp = &n.GivenUp
 	}
-	if s.State == record.SnapshotReady {
+	if s.State == record.SnapshotReady || s.State == record.SnapshotDamaged {
 		bytes, pause := int64(s.Bytes), float32(s.Pause.Microseconds())/1000
 		out.SizeBytes, out.PauseMs = &bytes, &pause
 	}

@@ -40,9 +40,10 @@ type decision struct {
 	report  Report
 	doubted map[string]bool
 	now     time.Time
-	busy    map[string]bool // executions that are reported to have a machine, or to be about to
-	kept    map[string]bool // snapshots that are reported to be ready, or are recorded so and aren't believed to be lost
-	failed  map[string]bool // snapshots that are found to have failed
+	busy    map[string]bool         // executions that are reported to have a machine, or to be about to
+	kept    map[string]bool         // snapshots that are reported to be ready, or are recorded so and aren't believed to be lost
+	failed  map[string]bool         // snapshots that are found to have failed
+	lost    map[string]*space.Error // why snapshots are lost that are found to be
 	plan    Plan
 }
 
@@ -209,8 +210,16 @@ func (d *decision) absent(w record.WantedExecution) {
 func (d *decision) loseHeld(w record.WantedExecution) {
 	d.plan.Executions = append(d.plan.Executions, record.ExecutionSeen{
 		Route: w.Route, State: space.ExecutionLost, HeldBy: w.HeldBy, Since: d.now,
-		Error: space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot that the sandbox was suspended into"),
+		Error: whyLost(d.lost[w.HeldBy]),
 	})
+}
+
+// whyLost is why a sandbox is lost that was suspended into a snapshot.
+func whyLost(snapshot *space.Error) *space.Error {
+	if snapshot == nil || snapshot.Code == space.CodeExecutionLost {
+		return space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot that the sandbox was suspended into")
+	}
+	return space.Errorf(space.CodeExecutionLost, "what the sandbox was suspended into can't be used any more: %s", snapshot.Message)
 }
 
 func (d *decision) lose(w record.WantedExecution, why string) {

@@ -7,7 +7,7 @@ import (
 
 // snapshots decides about all snapshots. What it finds is what executions are decided by: which are there to be loaded, and which hold one.
 func (d *decision) snapshots(wanted []record.WantedSnapshot) {
-	d.kept, d.failed = map[string]bool{}, map[string]bool{}
+	d.kept, d.failed, d.lost = map[string]bool{}, map[string]bool{}, map[string]*space.Error{}
 	reported := map[string]record.SnapshotStatus{}
 	for _, r := range d.report.Snapshots {
 		reported[r.ID] = r.Status
@@ -58,14 +58,17 @@ func (d *decision) snapshotPresent(w record.WantedSnapshot, r record.SnapshotSta
 	switch {
 	case was.State == record.SnapshotReady && r.State == record.SnapshotReady && was.Digest != r.Digest:
 		d.kept[w.ID] = true
+		d.damage(w, space.Errorf(space.CodeSnapshotUnusable, "snapshot %s isn't the one that was made: its manifest has another digest than the one that was recorded; its disk may still be booted", w.ID))
 	case was.State == record.SnapshotReady && r.State == record.SnapshotFailed && d.believed(w.ID):
-		r.State, r.Error = record.SnapshotLost, orSnapshotLost(r.Error)
-		d.seeSnapshot(w.ID, r)
+		d.loseSnapshot(w.ID, orSnapshotLost(r.Error))
 	case was.State == record.SnapshotReady && r.State != record.SnapshotReady: // it was said before it was ready
 		d.kept[w.ID] = true
 	case was.State == record.SnapshotReady:
 		d.kept[w.ID] = true
-		if r.Bytes != 0 && r.Bytes != was.Bytes { // 0: the node has just begun, and doesn't know yet
+		switch {
+		case !same(r.Error, was.Error):
+			d.damage(w, r.Error)
+		case r.Bytes != 0 && r.Bytes != was.Bytes: // 0: the node has just begun, and doesn't know yet
 			d.seeSnapshot(w.ID, r)
 		}
 	case r.State == record.SnapshotReady:
@@ -91,7 +94,7 @@ func (d *decision) snapshotAbsent(w record.WantedSnapshot) {
 			d.kept[w.ID] = true
 			return
 		}
-		d.seeSnapshot(w.ID, record.SnapshotStatus{State: record.SnapshotLost, Error: space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot")})
+		d.loseSnapshot(w.ID, space.Errorf(space.CodeExecutionLost, "the node no longer has the snapshot"))
 	case !d.report.Complete:
 	case !takeable(w):
 		d.failed[w.ID] = true
@@ -101,6 +104,24 @@ func (d *decision) snapshotAbsent(w record.WantedSnapshot) {
 	default:
 		d.take(w)
 	}
+}
+
+// damage notes what is wrong with a snapshot that is there, or that nothing is any more: the rest stays as it was recorded.
+func (d *decision) damage(w record.WantedSnapshot, err *space.Error) {
+	if s := w.Recorded; !same(err, s.Error) {
+		s.Error = err
+		d.seeSnapshot(w.ID, s)
+	}
+}
+
+func same(a, b *space.Error) bool {
+	return a == b || a != nil && b != nil && a.Code == b.Code && a.Message == b.Message
+}
+
+// loseSnapshot finds a snapshot that was ready to be lost, and remembers why for what was in it.
+func (d *decision) loseSnapshot(id string, why *space.Error) {
+	d.lost[id] = why
+	d.seeSnapshot(id, record.SnapshotStatus{State: record.SnapshotLost, Error: why})
 }
 
 // take orders a snapshot; one that holds an execution is made by that one's suspend.

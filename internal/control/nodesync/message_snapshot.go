@@ -41,7 +41,7 @@ func readSnapshot(m *controlv1.SnapshotReport) (record.SnapshotSeen, error) {
 		if !digestRE.MatchString(s.Digest) {
 			return record.SnapshotSeen{}, space.Errorf(space.CodeInvalid, "snapshot %s is reported ready with the digest %q, which is none", m.Snapshot, space.Clip(m.Digest))
 		}
-		s.At, s.Error = readTime(m.At), nil
+		s.At = readTime(m.At)
 	default:
 		return record.SnapshotSeen{}, space.Errorf(space.CodeInvalid, "snapshot %s is reported in the unknown state %q", m.Snapshot, space.Clip(m.State))
 	}

@@ -26,6 +26,8 @@ const (
 	SnapshotFailed SnapshotState = "failed"
 	SnapshotLost   SnapshotState = "lost" // was ready, and is gone without having been told to go
 	SnapshotGone   SnapshotState = "gone" // removed on order
+	// SnapshotDamaged is how one is shown that is ready and has an error: it can't be loaded as it is. Its node may find that it can be again.
+	SnapshotDamaged SnapshotState = "damaged"
 )
 
 // SnapshotPurpose is what a snapshot was made for.
@@ -59,7 +61,7 @@ type Snapshot struct {
 // SnapshotStatus is what is known of a snapshot on its node. It is comparable, but for the error.
 type SnapshotStatus struct {
 	State   SnapshotState
-	Error   *space.Error  // of one that failed, or is lost
+	Error   *space.Error  // of one that failed, or is lost; of a ready one what is wrong with it
 	At      time.Time     // when the sandbox stood still for it
 	Pause   time.Duration // for how long; 0 of a suspend
 	Bytes   uint64        // that it counts: those that no template and no older snapshot holds

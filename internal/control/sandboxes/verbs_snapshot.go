@@ -228,7 +228,7 @@ func target(now record.Situation, ref string) (record.Snapshot, error) {
 // loadable refuses a snapshot from which nothing can be loaded as it is.
 func loadable(n record.Snapshot) error {
 	switch n.Status.State {
-	case record.SnapshotReady:
+	case record.SnapshotReady, record.SnapshotDamaged: // what of a damaged one can be used, its node says when it's to be
 		return nil
 	case record.SnapshotMaking:
 		return space.Errorf(space.CodeConflict, "snapshot %s is still being made: wait until it's ready", n.ID)

@@ -120,7 +120,7 @@ func (s *Store) check(e *entry, boot bool) error {
 		err = e.disk.verify(e.dataBytes(), func(ctx context.Context) error { return e.verifyDisk(ctx, s) })
 	}
 	if err != nil {
-		return unusable(err, "snapshot %s is damaged: %s", e.Snapshot, err)
+		return unusable(err, e.damaged)
 	}
 	if boot || e.Kind == Disk {
 		return nil
@@ -130,17 +130,25 @@ func (s *Store) check(e *entry, boot bool) error {
 		err = e.files.verify(e.dataBytes(), func(ctx context.Context) error { return e.verify(ctx, s) })
 	}
 	if err != nil {
-		return unusable(err, "the memory in snapshot %s is damaged; its disk can still be booted: %s", e.Snapshot, err)
+		return unusable(err, e.memoryDamaged)
 	}
 	return nil
 }
 
+func (e *entry) damaged(err error) error {
+	return space.Errorf(space.CodeSnapshotUnusable, "snapshot %s is damaged: %s", e.Snapshot, err)
+}
+
+func (e *entry) memoryDamaged(err error) error {
+	return space.Errorf(space.CodeSnapshotUnusable, "the memory in snapshot %s is damaged; its disk can still be booted: %s", e.Snapshot, err)
+}
+
 // unusable is why a snapshot isn't loaded: its damage, or that it couldn't be read in time.
-func unusable(err error, format string, args ...any) error {
+func unusable(err error, damage func(error) error) error {
 	if space.CodeOf(err) == space.CodeTimeout {
 		return err
 	}
-	return space.Errorf(space.CodeSnapshotUnusable, format, args...)
+	return damage(err)
 }
 
 // checkSessions looks at the sessions' files without reading them.
@@ -206,6 +214,18 @@ type proof struct {
 }
 
 func proved() proof { return proof{done: true} }
+
+// found is what reading them has brought to light, if they were read. It doesn't wait for who reads them now.
+func (p *proof) found() error {
+	if !p.mu.TryLock() {
+		return nil
+	}
+	defer p.mu.Unlock()
+	if !p.done {
+		return nil
+	}
+	return p.err
+}
 
 // errUnread says that nothing is known of what a file holds.
 var errUnread = errors.New("can't be read")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	space "github.com/space-platform/space"
@@ -42,6 +43,9 @@ func TestWhatBecomesOfASnapshotIsToldInTheSameLife(t *testing.T) {
 				t.Errorf("a boot from another disk: %v", err)
 			}
 		}},
+		"its disk was changed":   {rewrite(DiskName), isDamaged(false)},
+		"its state is removed":   {func(dir string) error { return os.Remove(filepath.Join(dir, StateName)) }, isDamaged(true)},
+		"its memory was changed": {rewrite(MemoryName), isDamaged(true)},
 		"its disk is removed": {func(dir string) error { return os.Remove(filepath.Join(dir, DiskName)) }, func(t *testing.T, _ *Store, _, now Report, there bool) {
 			if !there || now.State != Failed || space.CodeOf(now.Err) != space.CodeSnapshotUnusable {
 				t.Errorf("it's reported as %+v", now)
@@ -89,9 +93,83 @@ func isGone(t *testing.T, _ *Store, _, now Report, there bool) {
 	}
 }
 
+// isDamaged: it's there, and the report says what is wrong with it.
+func isDamaged(boots bool) func(*testing.T, *Store, Report, Report, bool) {
+	return func(t *testing.T, s *Store, was, now Report, there bool) {
+		t.Helper()
+		if !there || now.State != Ready || now.Digest != was.Digest || space.CodeOf(now.Err) != space.CodeSnapshotUnusable || strings.Contains(now.Err.Error(), "can still be booted") != boots {
+			t.Errorf("it's reported as %+v", now)
+		}
+	}
+}
+
+// rewrite has a file hold something else of the same length.
+func rewrite(name string) func(dir string) error {
+	return func(dir string) error {
+		path := filepath.Join(dir, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		b[0] ^= 1
+		return os.WriteFile(path, b, 0o600)
+	}
+}
+
+// TestWhatWasPutAsideIsReportedInTheNextLife, until it's to be removed: what is left of it stays for its operator.
+func TestWhatWasPutAsideIsReportedInTheNextLife(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, directories{})
+	r := take(t, s)
+	s.Close()
+	if err := rewriteManifest(`"disk.img"`, `"disk.IMG"`)(s.dirOf(r.Snapshot, "")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the life that finds it, and one that finds it put aside
+		s = open(t, dir, directories{})
+		now, there := s.Find(r.Snapshot)
+		isPutAside(t, s, r, now, there)
+		s.Close()
+	}
+	s = open(t, dir, directories{})
+	if err := s.Remove(r.Snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if now, there := s.Find(r.Snapshot); there {
+		t.Errorf("it's still reported as %+v", now)
+	}
+	if _, err := os.Stat(s.dirOf(r.Snapshot, unreadableSuffix)); err != nil {
+		t.Errorf("what is left of it: %v", err)
+	}
+}
+
+// TestARepairedSnapshotIsNoLongerDamaged in the next life: in this one it's another file.
+func TestARepairedSnapshotIsNoLongerDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, directories{})
+	r := take(t, s)
+	name := filepath.Join(s.dirOf(r.Snapshot, ""), StateName)
+	for _, step := range []struct {
+		from, to string
+		damaged  bool
+	}{{name, name + ".away", true}, {name + ".away", name, false}} {
+		if err := os.Rename(step.from, step.to); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s = open(t, dir, directories{})
+		s.lookAtAll()
+		if now, _ := s.Find(r.Snapshot); now.State != Ready || (now.Err != nil) != step.damaged {
+			t.Errorf("it's reported as %+v", now)
+		}
+	}
+}
+
 func isPutAside(t *testing.T, s *Store, was, now Report, there bool) {
 	t.Helper()
-	isGone(t, s, was, now, there)
+	if !there || now.State != Failed || space.CodeOf(now.Err) != space.CodeSnapshotUnusable {
+		t.Errorf("it's reported as %+v", now)
+	}
 	if _, err := os.Stat(s.dirOf(was.Snapshot, unreadableSuffix)); err != nil {
 		t.Errorf("what is left isn't put aside: %v", err)
 	}

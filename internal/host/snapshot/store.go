@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -77,7 +78,7 @@ type entry struct {
 	Order
 	Machine
 	state    string
-	err      error // a *space.Error, with Failed
+	err      error // a *space.Error: with Failed why, with Ready what is wrong with it
 	dir      string
 	digest   string // with Ready
 	seen     map[string]seal.Inode
@@ -87,6 +88,7 @@ type entry struct {
 	files    proof // with Ready: that all files hold what the manifest says
 	disk     proof // with Ready: that the disk does
 	removing bool
+	aside    bool       // its directory was put aside: only the report is left
 	sharing  sync.Mutex // held while the memory is being shared
 	shared   shared
 }
@@ -96,7 +98,7 @@ type Report struct {
 	Order
 	Machine
 	State  string
-	Err    error  // a *space.Error, with Failed
+	Err    error  // a *space.Error: with Failed why it couldn't be made or can't be used any more, with Ready why it can't be loaded as it is
 	Digest string // of the manifest, with Ready
 	Bytes  int64  // that it counts, with Ready: those that no template and no older snapshot holds; 0: not measured yet
 }
@@ -128,7 +130,8 @@ const unreadableSuffix = ".unreadable"
 // adopt takes in a directory that another life left.
 func (s *Store) adopt(name string) error {
 	dir := filepath.Join(s.cfg.Dir, name)
-	if strings.HasSuffix(name, unreadableSuffix) {
+	if label, aside := strings.CutSuffix(name, unreadableSuffix); aside {
+		s.report(label, errors.New("it was put aside before"))
 		return nil
 	}
 	if strings.HasSuffix(name, buildSuffix) {
@@ -137,10 +140,22 @@ func (s *Store) adopt(name string) error {
 	e, err := read(dir)
 	if err != nil {
 		slog.Error("put aside a snapshot that can't be read", "dir", dir, "err", err)
+		s.report(name, err)
 		return os.Rename(dir, dir+unreadableSuffix)
 	}
 	s.entries[e.Snapshot] = e
 	return nil
+}
+
+// report has the reports tell of a snapshot that was put aside, by the name of its directory: it's there, and can't be used.
+func (s *Store) report(label string, why error) {
+	id := string(space.PrefixSnapshot) + "_" + label
+	if s.entries[id] != nil || space.CheckID(space.PrefixSnapshot, id) != nil {
+		return
+	}
+	e := &entry{Order: Order{Snapshot: id}}
+	e.putAside(why)
+	s.entries[id] = e
 }
 
 // read looks at a snapshot. A file may be missing: whoever wants to load it is told.
@@ -222,6 +237,12 @@ func (s *Store) Remove(id string) error {
 	if e.state == Making {
 		s.mu.Unlock()
 		return space.Errorf(space.CodeConflict, "snapshot %s is being made", id)
+	}
+	if e.aside { // it was put aside, and what is left of it is an operator's to delete
+		delete(s.entries, id)
+		s.mu.Unlock()
+		s.cfg.Changed()
+		return nil
 	}
 	e.removing = true
 	s.unshare(e, time.Now().Add(sharedIdle))

@@ -535,7 +535,7 @@ func FuzzBorrow(f *testing.F) {
 			t.Fatal(err)
 		}
 		e.seen, _ = e.look()
-		s := &Store{cfg: Config{Extents: extents}, entries: map[string]*entry{m.Snapshot: e}}
+		s := &Store{cfg: Config{Extents: extents, Changed: func() {}}, entries: map[string]*entry{m.Snapshot: e}}
 		for _, boot := range []bool{true, false} {
 			_, give, err := s.Borrow(m.Snapshot, e.digest, boot)
 			if code := space.CodeOf(err); err != nil && code != space.CodeSnapshotUnusable {

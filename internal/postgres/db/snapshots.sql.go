@@ -232,7 +232,7 @@ func (q *Queries) NeededSnapshots(ctx context.Context, ids []string) ([]string, 
 const nodeSnapshots = `-- name: NodeSnapshots :many
 SELECT n.id, n.sandbox, n.execution, n.epoch, n.placement_kind, n.node, n.pod_uid, n.kind, n.purpose,
     (n.deleted_at IS NOT NULL OR coalesce(st.state = 'failed', false))::boolean AS away, (e.id IS NOT NULL AND e.gone_at IS NULL)::boolean AS known,
-    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest, coalesce(d.id, '')::text AS deleted_by
+    est.state AS execution_state, st.state, st.taken_at, st.pause_micros, st.bytes, st.digest, st.error_code, st.error_message, coalesce(d.id, '')::text AS deleted_by
 FROM snapshots n
 LEFT JOIN snapshot_status st ON st.snapshot = n.id
 LEFT JOIN operations d ON d.sandbox = n.sandbox AND d.kind = 'delete_sandbox' AND coalesce(st.state = 'making', true)
@@ -260,6 +260,8 @@ type NodeSnapshotsRow struct {
 	PauseMicros    *int64
 	Bytes          *int64
 	Digest         *string
+	ErrorCode      *string
+	ErrorMessage   *string
 	DeletedBy      string
 }
 
@@ -292,6 +294,8 @@ func (q *Queries) NodeSnapshots(ctx context.Context, node string) ([]NodeSnapsho
 			&i.PauseMicros,
 			&i.Bytes,
 			&i.Digest,
+			&i.ErrorCode,
+			&i.ErrorMessage,
 			&i.DeletedBy,
 		); err != nil {
 			return nil, err
@@ -317,8 +321,9 @@ WITH r AS (
     SELECT r.snapshot, r.state, nullif(r.error_code, ''), CASE WHEN r.error_code = '' THEN NULL ELSE r.error_message END, nullif(r.taken_at, 'epoch'::timestamptz),
         r.pause_micros, r.bytes, r.digest, r.parent, r.driver, r.version, r.cpu
     FROM r JOIN before b ON b.id = r.snapshot
-    ON CONFLICT (snapshot) DO UPDATE SET state = excluded.state, error_code = coalesce(excluded.error_code, snapshot_status.error_code),
-        error_message = coalesce(excluded.error_message, snapshot_status.error_message), taken_at = coalesce(excluded.taken_at, snapshot_status.taken_at),
+    ON CONFLICT (snapshot) DO UPDATE SET state = excluded.state,
+        error_code = CASE WHEN excluded.state = 'ready' THEN excluded.error_code ELSE coalesce(excluded.error_code, snapshot_status.error_code) END,
+        error_message = CASE WHEN excluded.state = 'ready' THEN excluded.error_message ELSE coalesce(excluded.error_message, snapshot_status.error_message) END, taken_at = coalesce(excluded.taken_at, snapshot_status.taken_at),
         pause_micros = excluded.pause_micros, bytes = excluded.bytes, digest = coalesce(nullif(excluded.digest, ''), snapshot_status.digest),
         parent = coalesce(nullif(excluded.parent, ''), snapshot_status.parent), driver = coalesce(nullif(excluded.driver, ''), snapshot_status.driver),
         version = coalesce(nullif(excluded.version, ''), snapshot_status.version), cpu = coalesce(nullif(excluded.cpu, ''), snapshot_status.cpu), observed_at = now()
@@ -350,7 +355,7 @@ type ObserveSnapshotsRow struct {
 	Before  string
 }
 
-// What is final stays: failed and lost may become only gone. Returns all that were written, with the state before.
+// What is final stays: failed and lost may become only gone. A ready one with an error is damaged, and may be so no longer. Returns all that were written, with the state before.
 func (q *Queries) ObserveSnapshots(ctx context.Context, arg ObserveSnapshotsParams) ([]ObserveSnapshotsRow, error) {
 	rows, err := q.db.Query(ctx, observeSnapshots,
 		arg.Snapshots,

@@ -47,7 +47,7 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND nst.error_code IS NULL AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.id = ANY((SELECT @ids::text[])::text[]);
 
 -- name: Sandboxes :many
@@ -65,7 +65,7 @@ JOIN executions e ON e.id = s.execution
 LEFT JOIN execution_status st ON st.execution = e.id
 LEFT JOIN execution_status dst ON dst.execution = e.disk_of
 LEFT JOIN LATERAL (SELECT n.id, n.kind, nst.taken_at FROM snapshots n JOIN snapshot_status nst ON nst.snapshot = n.id
-    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
+    WHERE n.sandbox = s.id AND n.deleted_at IS NULL AND nst.state = 'ready' AND nst.error_code IS NULL AND NOT e.given_up @> n.created_at ORDER BY n.created_at DESC, n.id DESC LIMIT 1) r ON true
 WHERE s.project = @project AND (@with_deleted::boolean OR s.deleted_at IS NULL)
     AND (@any_state::boolean OR
         s.desired || ' ' || coalesce(st.state, 'pending') || CASE WHEN e.disk_of IS NULL THEN '' ELSE ' ' || coalesce(dst.state, 'pending') END

@@ -192,8 +192,8 @@ type SnapshotReport struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Snapshot string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // snp_…
 	State    string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`       // making, ready, failed. Ready is durable
-	Error    *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`       // of a failed one
-	Route    *v1.Route              `protobuf:"bytes,4,opt,name=route,proto3" json:"route,omitempty"`       // of the execution that it's of
+	Error    *v1.Error              `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`       // why one failed, or can't be used any more; of a ready one what is wrong with it, so that it can't be loaded as it is
+	Route    *v1.Route              `protobuf:"bytes,4,opt,name=route,proto3" json:"route,omitempty"`       // of the execution that it's of; of a failed one that can't be read nothing but its id is known
 	Kind     SnapshotKind           `protobuf:"varint,5,opt,name=kind,proto3,enum=space.control.v1.SnapshotKind" json:"kind,omitempty"`
 	Template string                 `protobuf:"bytes,6,opt,name=template,proto3" json:"template,omitempty"` // tpl_… of that execution
 	Shape    *Shape                 `protobuf:"bytes,7,opt,name=shape,proto3" json:"shape,omitempty"`
