@@ -58,8 +58,6 @@ func (m machine) run(ctx context.Context) (int, error) {
 	// A guest's processor under emulation has the host's counter, and calibrating it fails at random on a busy host.
 	cmdline := fmt.Sprintf("console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr tsc_early_khz=%d tsc=reliable no_timer_check "+
 		"random.trust_cpu=on cryptomgr.notests", khz)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	c := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-M", "q35", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg,thread=multi,tb-size=512",
 		"-cpu", "EPYC", "-smp", strconv.Itoa(m.cpus), "-m", strconv.Itoa(m.memory),
@@ -68,21 +66,20 @@ func (m machine) run(ctx context.Context) (int, error) {
 	c.Stdout = os.Stdout
 	said := new(strings.Builder)
 	c.Stderr = said // TCG's warnings about features that it lacks
+	port, err := c.StdinPipe()
+	if err != nil {
+		return exitBroken, err
+	}
 	if err := c.Start(); err != nil {
 		return exitBroken, fmt.Errorf("QEMU: %w", err)
 	}
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		cancelStill(ctx, cancel, func() (int, error) { return processorTime(c.Process.Pid) }, stillLimit)
-	})
-	err = c.Wait()
-	end := context.Cause(ctx)
-	cancel(nil)
-	watch.Wait()
-	switch {
-	case errors.Is(end, errStill):
-		return exitBroken, fmt.Errorf("%w; its console ends with:\n%s", end, tail(m.console))
-	case end != nil:
+	beating, stop := context.WithCancel(ctx)
+	var beats sync.WaitGroup
+	beats.Go(func() { beat(beating, port) })
+	err = c.Wait() // closes the port
+	stop()
+	beats.Wait()
+	if ctx.Err() != nil {
 		return exitTimeout, fmt.Errorf("the console ends with:\n%s", tail(m.console))
 	}
 	if err != nil {

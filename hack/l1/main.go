@@ -113,14 +113,14 @@ func run() (code int, err error) {
 		if ctx.Err() != nil {
 			return exitTimeout, fmt.Errorf("it wasn't done after %s: %w", o.timeout, err)
 		}
-		if !errors.Is(err, errPanicked) && !errors.Is(err, errStill) || try == tries {
+		if !errors.Is(err, errPanicked) || try == tries {
 			return code, err
 		}
 		fmt.Fprintf(os.Stderr, "l1: %v\nl1: once more from the beginning: virtualisation under emulation does that now and then\n", err)
 	}
 }
 
-// tries is how often an L1 is made whose kernel panics, or which stands still. What the command makes of it happens again.
+// tries is how often an L1 is made whose kernel panics. What the command makes of it happens again.
 const tries = 2
 
 // try makes an L1 and runs the command in it.
