@@ -151,7 +151,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	watched, unwatch := context.WithCancel(context.Background())
 	h.unwatch = unwatch
-	h.watching.Go(func() { p.watch(watched) })
+	h.watching.Go(func() { p.watch(watched, p.look) })
 	return nil
 }
 

@@ -32,7 +32,8 @@ const (
 	reservePercent = 2       // of the volume, which only suspends may use,
 	maxReserve     = 1 << 30 // bytes, at most
 	lookInterval   = 10 * time.Second
-	toldPercent    = 1 // of all of it: a smaller change isn't told
+	lookPressed    = time.Second // while the volume is so full that something is refused, or soon will be: who has made room tries again at once
+	toldPercent    = 1           // of all of it: a smaller change isn't told
 	percent        = 100
 )
 
@@ -77,16 +78,19 @@ func (p *pressure) Facts() *controlv1.NodeFacts {
 }
 
 // watch looks again and again until ctx ends.
-func (p *pressure) watch(ctx context.Context) {
-	tick := time.NewTicker(lookInterval)
-	defer tick.Stop()
+func (p *pressure) watch(ctx context.Context, look func() error) {
 	for {
-		if err := p.look(); err != nil {
+		if err := look(); err != nil {
 			slog.Error("can't tell what the node has left", "err", err)
 		}
+		next := time.NewTimer(lookInterval)
+		if p.Facts().GetDiskPressure() != pressureNone {
+			next.Reset(lookPressed)
+		}
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-ctx.Done():
+			next.Stop()
 			return
 		}
 	}

@@ -1,7 +1,12 @@
 package host
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/host/disk"
@@ -34,4 +39,26 @@ func TestSmallChangesArentTold(t *testing.T) {
 	if f := p.Facts(); f.GetDriver() != "test" || f.GetDiskFreeBytes() != 1000 || f.GetDiskPressure() != pressureWarning || f.GetMemoryAvailableBytes() != 480 {
 		t.Errorf("the facts are %v", f)
 	}
+}
+
+// TestRoomIsSeenSoon: a volume that is nearly full is looked at each second, so that whoever has made room isn't refused for what was.
+func TestRoomIsSeenSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		p := &pressure{facts: &controlv1.NodeFacts{}, changed: func() {}}
+		began := time.Now()
+		var at []time.Duration
+		p.watch(ctx, func() error {
+			at = append(at, time.Since(began))
+			free := map[int]int64{1: 3, 2: 3, 3: 8, 4: 50}[len(at)]
+			p.tell(disk.Usage{Bytes: 100, FreeBytes: free}, meminfo.Facts{})
+			if len(at) == 5 {
+				end()
+			}
+			return errors.New("what goes wrong ends nothing")
+		})
+		if want := []time.Duration{0, lookPressed, 2 * lookPressed, 3 * lookPressed, 3*lookPressed + lookInterval}; !slices.Equal(at, want) {
+			t.Errorf("it looks after %v, want %v", at, want)
+		}
+	})
 }
