@@ -58,15 +58,15 @@ func TestASuspendedSandboxIsWaitedForAndNotWoken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		told, got := 0, ""
-		for e, err := range c.Attach(t.Context(), Session{Id: "ses_1"}, Attachment{Url: "http://nowhere.invalid/"}, WhenSuspended(func() { told++ })) {
+		told, joined, got := 0, 0, ""
+		for e, err := range c.Attach(t.Context(), Session{Id: "ses_1"}, Attachment{Url: "http://nowhere.invalid/"}, WhenSuspended(func() { told++ }), WhenJoined(func() { joined++ })) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			got += string(e.Data)
 		}
-		if got != "abcdef" || told != 1 {
-			t.Errorf("it printed %q, and was told %d times", got, told)
+		if got != "abcdef" || told != 1 || joined != 1 {
+			t.Errorf("it printed %q, was told %d times that it sleeps, and %d that it has joined", got, told, joined)
 		}
 		for i, sleep := range s.sleep {
 			if sleep != (i > 0) {

@@ -39,6 +39,11 @@ func WhenSuspended(tell func()) AttachOption {
 	return func(f *follower) { f.suspended = tell }
 }
 
+// WhenJoined has tell called once, when a connection was let in: the sandbox runs, or stands still with the session in it, and what follows is the session's.
+func WhenJoined(tell func()) AttachOption {
+	return func(f *follower) { f.joined = tell }
+}
+
 // Encoded leaves output in base64, as it comes: Event.Encoded has it, not Data. It's for who passes it on so.
 func Encoded() AttachOption {
 	return func(f *follower) { f.encoded = true }
@@ -98,6 +103,7 @@ type follower struct {
 	log     position
 	encoded bool // output stays in base64
 
+	joined    func() // told when a connection is let in for the first time; nil: nobody is
 	suspended func() // told when the sandbox is; nil: nobody is
 	entered   bool   // a connection was let in: those that follow are nobody's wish, and wake nothing
 	waiting   bool   // for a suspended sandbox
@@ -249,6 +255,10 @@ func (f *follower) open(ctx context.Context) (io.ReadCloser, error) {
 			return nil, errSuspended
 		}
 		return nil, err
+	}
+	if f.joined != nil && f.session != "" {
+		f.joined()
+		f.joined = nil
 	}
 	f.entered = f.entered || f.session != "" // a session that has just been created isn't entered yet: the sandbox may still be about to wake
 	return resp.Body, nil

@@ -56,6 +56,7 @@ func (c conversation) join(ctx context.Context, session string, from int64, begi
 	if err != nil {
 		return exitCode{exitPlatform, err}
 	}
+	c.tellPaused(ctx)
 	j := joined{SessionCreated: found, from: from, begins: begins, sent: unknownOffset}
 	if found.Session.Tty != nil {
 		j.tty = &gen.TerminalSize{} // which it is now isn't known: it's told ours
@@ -66,6 +67,17 @@ func (c conversation) join(ctx context.Context, session string, from int64, begi
 		return nil
 	}
 	return err
+}
+
+// tellPaused says why nothing will happen, of a sandbox that stands still until it's resumed by somebody else. A token alone can't ask.
+func (c conversation) tellPaused(ctx context.Context) {
+	if c.door.sandbox == nil {
+		return
+	}
+	s, err := c.door.sandbox(ctx)
+	if err == nil && s.State == "paused" && s.Lifecycle != nil && s.Lifecycle.AutoWake != nil && !*s.Lifecycle.AutoWake {
+		fmt.Fprintln(c.tell, "space: the sandbox is paused: the command goes on when it's resumed, as with 'space sandbox resume'")
+	}
 }
 
 // errDetached ends the stay with a session that goes on.

@@ -34,6 +34,8 @@ type door struct {
 	find   func(ctx context.Context, session string) (client.SessionCreated, error) // what create returned, for whoever comes later
 	attach func(context.Context, client.SessionCreated, ...client.AttachOption) iter.Seq2[client.Event, error]
 	open   func(context.Context) (*client.Plane, error)
+
+	sandbox func(context.Context) (client.Sandbox, error) // nil: a token doesn't open what the sandbox is
 }
 
 // byToken reports whether a token of the sandbox is used and no API key. The key of a flag wins over the token of the environment.
@@ -67,7 +69,8 @@ func keyDoor(c *client.Client, sandbox string) door {
 		attach: func(ctx context.Context, s client.SessionCreated, o ...client.AttachOption) iter.Seq2[client.Event, error] {
 			return c.Attach(ctx, s.Session, s.Attachment, o...)
 		},
-		open: func(ctx context.Context) (*client.Plane, error) { return c.Plane(ctx, sandbox) },
+		open:    func(ctx context.Context) (*client.Plane, error) { return c.Plane(ctx, sandbox) },
+		sandbox: func(ctx context.Context) (client.Sandbox, error) { return c.GetSandbox(ctx, sandbox) },
 	}
 }
 

@@ -131,6 +131,7 @@ func (f *fake) create(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	s := gen.Sandbox{Id: fmt.Sprintf("sbx_%d", len(f.sandboxes)+1), Template: in.Template, State: gen.SandboxStateRunning, Vcpus: 1, MemoryMb: 512, DiskMb: 2048,
 		Execution: gen.Execution{Id: "exe_1", Epoch: 1, Node: "n"}, Metadata: gen.Metadata{}, CreatedAt: epoch, UpdatedAt: epoch}
+	s.Lifecycle = in.Lifecycle
 	if in.Metadata != nil {
 		s.Metadata = *in.Metadata
 	}

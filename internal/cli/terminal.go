@@ -58,15 +58,16 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 	waited := sync.OnceFunc(waiting.end)
 	defer waited()
 	s, err := begin(ctx)
-	if err != nil || s.from > 0 { // then nothing may come for as long as the command says nothing
-		waited()
-	}
 	if err != nil {
+		waited()
 		return interrupted(ctx, exitCode{exitPlatform, err})
 	}
-	in := c.in
+	in, joined := c.in, waited
 	if joins && isTerminal(in) {
-		fmt.Fprint(c.tell, "space: attached; Ctrl-] detaches\r\n")
+		joined = func() {
+			waited()
+			fmt.Fprint(c.tell, "space: attached; Ctrl-] detaches\r\n")
+		}
 		in = detachable{in, leave}
 	}
 	o := newOverseer(plane.get, s.Session.Id, c.tell, leave)
@@ -85,7 +86,7 @@ func (c conversation) stay(ctx context.Context, tty *gen.TerminalSize, show show
 		f.start(ctx)
 	}
 	suspended := client.WhenSuspended(func() { waited(); c.tellSuspended(tty != nil) })
-	err = showSession(c.door.attach(ctx, s.SessionCreated, client.FromOffset(s.from), suspended), func(e client.Event) error {
+	err = showSession(c.door.attach(ctx, s.SessionCreated, client.FromOffset(s.from), suspended, client.WhenJoined(joined)), func(e client.Event) error {
 		waited()
 		if e.Type == client.EventStarted {
 			o.hasStarted()
