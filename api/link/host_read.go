@@ -1,6 +1,9 @@
 package link
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // intake is the state of the host's reader: what the guest has sent that no stream has paid for.
 type intake struct {
@@ -37,6 +40,7 @@ func (in *intake) take(f frame) error {
 	}
 	if m.link != in.link {
 		in.link, in.acks, in.up = m.link, 0, false
+		in.l.frames.most = math.MaxInt64
 	}
 	if f.stream == 0 && (f.kind == kindAck || f.kind == kindRefuse) {
 		return in.answer(f)
@@ -67,6 +71,7 @@ func (in *intake) answer(f frame) error {
 	}
 	if !in.up && f.kind == kindAck {
 		in.up, in.from, in.stale = true, in.l.frames.garbage, 0
+		in.l.frames.most = in.from + maxStale // which may come without a frame, too
 	}
 	select {
 	case in.l.answers <- a:

@@ -111,27 +111,32 @@ func TestLyingGuestIsCut(t *testing.T) {
 }
 
 func TestGarbageWithoutEndIsCut(t *testing.T) {
+	all := testContext(t)
 	for name, garbage := range map[string][]byte{
 		"zeros":        make([]byte, 64<<10),
 		"magic":        []byte(strings.Repeat("\xa5\x5c", 32<<10)),
 		"other links":  appendFrame(nil, frame{kind: kindData, stream: 1, link: 1, payload: make([]byte, MaxPayload)}),
 		"bad payloads": corrupt(appendFrame(nil, frame{kind: kindData, stream: 1, link: 1, payload: make([]byte, MaxPayload)})),
 	} {
-		t.Run(name, func(t *testing.T) {
-			l, g := lie(t)
-			go g.drain()
-			for {
-				if _, err := g.conn.Write(garbage); err != nil {
-					break
+		for between, f := range map[string][]byte{"": nil, " with frames between": appendFrame(nil, frame{kind: kindAck + 100, link: 1})} {
+			t.Run(name+between, func(t *testing.T) {
+				l, g := lie(t)
+				go g.drain()
+				for sent := 0; sent < 4*maxStale; sent += len(garbage) { // more than stays on the way
+					if _, err := g.conn.Write(append(garbage, f...)); err != nil {
+						break
+					}
 				}
-				g.write(frame{kind: kindAck + 100, stream: 0, link: 1})
-			}
-			<-l.Done()
-			var protocol *ProtocolError
-			if !errors.As(l.Err(), &protocol) {
-				t.Errorf("the link ended with %v, want a protocol error", l.Err())
-			}
-		})
+				select {
+				case <-l.Done():
+				case <-all.Done():
+				}
+				var protocol *ProtocolError
+				if !errors.As(l.Err(), &protocol) {
+					t.Errorf("the link ended with %v, want a protocol error", l.Err())
+				}
+			})
+		}
 	}
 }
 

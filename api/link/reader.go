@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"hash/crc32"
 	"io"
+	"math"
 )
 
 // readBuffer holds one frame that is being completed and what came with it.
@@ -19,13 +20,14 @@ type frameReader struct {
 	start   int   // first byte not consumed
 	end     int   // first byte not read
 	garbage int64 // bytes that belonged to no valid frame
+	most    int64 // of garbage
 }
 
 func newFrameReader(r io.Reader) *frameReader {
-	return &frameReader{r: r, buf: make([]byte, readBuffer)}
+	return &frameReader{r: r, buf: make([]byte, readBuffer), most: math.MaxInt64}
 }
 
-// next returns the next valid frame. Its payload is valid until the following call. Errors are the underlying reader's.
+// next returns the next valid frame. Its payload is valid until the following call. Errors are the underlying reader's, or that it found more garbage than most.
 func (f *frameReader) next() (frame, error) {
 	for {
 		h, err := f.header()
@@ -37,7 +39,9 @@ func (f *frameReader) next() (frame, error) {
 		}
 		payload := f.buf[f.start+headerLen : f.start+headerLen+h.length]
 		if crc32.Checksum(payload, castagnoli) != h.sum {
-			f.drop(headerLen + h.length) // never look for frames inside: that is data
+			if err := f.drop(headerLen + h.length); err != nil { // never look for frames inside: that is data
+				return frame{}, err
+			}
 			continue
 		}
 		f.start += headerLen + h.length
@@ -55,19 +59,23 @@ func (f *frameReader) header() (header, error) {
 		if h, ok := parseHeader(f.buf[f.start:f.end]); ok {
 			return h, nil
 		}
-		next := bytes.IndexByte(f.buf[f.start+1:f.end], magic0)
-		if next < 0 {
-			f.drop(f.end - f.start)
-		} else {
-			f.drop(1 + next)
+		n := f.end - f.start
+		if next := bytes.IndexByte(f.buf[f.start+1:f.end], magic0); next >= 0 {
+			n = 1 + next
+		}
+		if err := f.drop(n); err != nil {
+			return header{}, err
 		}
 	}
 }
 
 // drop skips n bytes as garbage.
-func (f *frameReader) drop(n int) {
+func (f *frameReader) drop(n int) error {
 	f.start += n
-	f.garbage += int64(n)
+	if f.garbage += int64(n); f.garbage > f.most {
+		return violation("garbage without end")
+	}
+	return nil
 }
 
 // fill reads until n bytes are there; n is at most MaxFrame.

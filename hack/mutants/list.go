@@ -388,6 +388,11 @@ var mutants = []mutant{
 		old: `return violation("a stream's credit was overrun")`, new: `_ = violation("a stream's credit was overrun")`,
 		pkg: "api/link", test: "TestLyingGuestIsCut",
 	},
+	{
+		name: "garbage without a frame read for ever", kind: unit, file: "api/link/reader.go",
+		old: "f.garbage > f.most", new: "false",
+		pkg: "api/link", test: "TestGarbageWithoutEndIsCut/zeros",
+	},
 
 	// Nobody is two: what a clone must not have in common with another.
 	{
