@@ -447,12 +447,12 @@ func (m *testMachine) Save(ctx context.Context, to vmm.Save) (vmm.Manifest, vmm.
 	m.rig.saves = append(m.rig.saves, saveOf{string(begins), to.Earlier})
 	m.rig.mu.Unlock()
 	_, err = fmt.Fprintf(to.State, "state of %d", m.pid)
-	finish := func(ctx context.Context) ([]seal.Part, error) {
+	finish := func(ctx context.Context) (seal.Content, error) {
 		if err := m.rig.step(ctx, "finish"); err != nil {
-			return nil, err
+			return seal.Content{}, err
 		}
 		_, err := to.Memory.WriteAt([]byte("changed"), 0)
-		return nil, err
+		return seal.Content{}, err
 	}
 	return vmm.Manifest{Driver: "test"}, finish, err
 }

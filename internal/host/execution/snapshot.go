@@ -230,7 +230,7 @@ func (e *execution) fullPicture(ctx context.Context, b *snapshot.Building, goOn 
 		p.Pause = time.Since(began)
 	}
 	finish := p.finish
-	p.finish = func(ctx context.Context) ([]seal.Part, error) {
+	p.finish = func(ctx context.Context) (seal.Content, error) {
 		written, err := finish(ctx)
 		return written, errors.Join(err, to.Memory.Close())
 	}

@@ -12,6 +12,12 @@ type Part struct {
 	Bytes  int64 `json:"bytes"`
 }
 
+// Content is what a file holds in some of its parts.
+type Content struct {
+	Parts []Part // in order; nil if nobody knows
+	Info  Info   // as the function Parts returns it of them; zero if nobody has looked
+}
+
 // Parts returns what the manifest says of a file of which only parts are its own: the digest is of their blocks, with their numbers, zeroes left
 // out. It takes as long as they are large. The parts are whole blocks, but for the file's end.
 func Parts(ctx context.Context, path string, parts []Part) (Info, error) {
@@ -33,5 +39,5 @@ func Parts(ctx context.Context, path string, parts []Part) (Info, error) {
 			return Info{}, fmt.Errorf("read %s: %w", path, err)
 		}
 	}
-	return s.info(size.Size()), nil
+	return s.sum.Info(size.Size()), nil
 }

@@ -5,11 +5,7 @@ package seal
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 
@@ -73,26 +69,19 @@ func scan(ctx context.Context, f *os.File, keep bool) (Info, error) {
 	if err := s.extents(size); err != nil {
 		return Info{}, err
 	}
-	return s.info(size), nil
+	return s.sum.Info(size), nil
 }
 
 func newSealer(ctx context.Context, f *os.File, keep bool) *sealer {
-	return &sealer{ctx: ctx, file: f, keep: keep, sum: sha256.New(), buf: make([]byte, readBytes)}
+	return &sealer{ctx: ctx, file: f, keep: keep, sum: NewSum(), buf: make([]byte, readBytes)}
 }
 
-// info is what has been found of a file of a size.
-func (s *sealer) info(size int64) Info {
-	return Info{Bytes: size, Data: s.data, SHA256: hex.EncodeToString(s.sum.Sum(nil))}
-}
-
-// sealer goes through a file once. Its digest covers each block that isn't zero, with its number, so that it doesn't depend on where the
-// holes are.
+// sealer goes through a file once.
 type sealer struct {
 	ctx  context.Context // ends it between two reads
 	file *os.File
 	keep bool // leave zero blocks alone
-	sum  hash.Hash
-	data int64
+	sum  *Sum
 	buf  []byte
 }
 
@@ -129,7 +118,7 @@ func (s *sealer) blocks(at int64, b []byte) error {
 				return err
 			}
 			zeroes = 0
-			s.add(at, b[:n])
+			s.sum.block(at, b[:n])
 		}
 		at, b = at+int64(n), b[n:]
 	}
@@ -143,12 +132,4 @@ func (s *sealer) punch(at, n int64) error {
 		return nil
 	}
 	return unix.Fallocate(int(s.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
-}
-
-func (s *sealer) add(at int64, block []byte) {
-	var number [8]byte
-	binary.LittleEndian.PutUint64(number[:], uint64(at/blockBytes))
-	s.sum.Write(number[:])
-	s.sum.Write(block)
-	s.data += int64(len(block))
 }

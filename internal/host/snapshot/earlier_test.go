@@ -90,7 +90,7 @@ func (r *rolled) take(knows bool) (_ Report, earlier bool) {
 		touched = union(touched, []seal.Part{{Offset: at, Bytes: block}})
 	}
 	if knows {
-		b.Written = touched
+		b.Written.Parts = touched
 	}
 	m := r.machine
 	m.At = time.Now()

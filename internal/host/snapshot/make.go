@@ -24,8 +24,8 @@ type Building struct {
 	entry *entry
 	dir   string
 
-	// For Publish, each unless nil: what is known to be written over the copy of a memory, in order, and what is called at the end of each step.
-	Written []seal.Part
+	// For Publish: what is known to be written over the copy of a memory, and, unless nil, what is called at the end of each step.
+	Written seal.Content
 	Lap     func(step string)
 
 	earlier []seal.Part // the parts of the memory that this begins as a copy of, if it's an earlier snapshot's, that aren't its origin's
@@ -228,15 +228,17 @@ func syncFile(path string) (size int64, err error) {
 	return info.Size(), nil
 }
 
-// changed makes a clone durable and notes what differs from its origin. What was written is read while it's being written out; that it's all is known after that.
+// changed makes a clone durable and notes what differs from its origin. What was written is read while it's being written out, unless who wrote it has digested it; that it's
+// all is known after that.
 func (b *Building) changed(ctx context.Context, path string, from Machine) (info seal.Info, parts []seal.Part, err error) {
+	written := b.Written
 	var g errgroup.Group
 	g.Go(func() error {
 		_, err := syncFile(path)
 		return err
 	})
-	if b.Written != nil {
-		info, err = seal.Parts(ctx, path, b.Written)
+	if written.Parts != nil && written.Info.SHA256 == "" {
+		written.Info, err = seal.Parts(ctx, path, written.Parts)
 	}
 	if err = errors.Join(err, g.Wait()); err != nil {
 		return seal.Info{}, nil, err
@@ -247,8 +249,8 @@ func (b *Building) changed(ctx context.Context, path string, from Machine) (info
 	if len(parts) > maxChanged {
 		return seal.Info{}, nil, disk.ErrFragmented
 	}
-	if b.Written != nil && len(b.Written) <= maxChanged && covered(parts, b.Written) {
-		return info, b.Written, nil
+	if written.Parts != nil && len(written.Parts) <= maxChanged && covered(parts, written.Parts) {
+		return written.Info, written.Parts, nil
 	}
 	info, err = seal.Parts(ctx, path, parts)
 	return info, parts, err

@@ -303,6 +303,7 @@ func TestAFailedOneSaysWhyUntilItsRemoved(t *testing.T) {
 func TestWhatWasWrittenIsOnlyAHint(t *testing.T) {
 	for name, hint := range map[string][]seal.Part{
 		"none": nil, "right": {{Offset: block, Bytes: block}}, "another": {{Offset: 2 * block, Bytes: block}}, "nothing": {},
+		"right, with its digest": {{Offset: block, Bytes: block}}, "another, with its digest": {{Offset: 2 * block, Bytes: block}},
 		"more than a manifest names": append([]seal.Part{{Offset: block, Bytes: block}}, make([]seal.Part, maxChanged)...),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -314,7 +315,12 @@ func TestWhatWasWrittenIsOnlyAHint(t *testing.T) {
 				t.Fatal(err)
 			}
 			fill(t, b)
-			b.Written = hint
+			b.Written.Parts = hint
+			if name == "right, with its digest" || name == "another, with its digest" {
+				if b.Written.Info, err = seal.Parts(t.Context(), b.File(MemoryName), hint); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := b.Publish(t.Context(), machineOf()); err != nil {
 				t.Fatal(err)
 			}

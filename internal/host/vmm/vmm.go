@@ -169,12 +169,13 @@ type Save struct {
 
 // Finish writes into a Save's memory file what was only read while the machine stood still: a file system takes ten times as long to take pages as
 // memory does, and the guest would wait for it. It's never nil when Save succeeds, and is called once before the file is closed: what is held is
-// freed, also when ctx has ended and nothing is written. It returns parts of the file, in order, outside of which nothing was written, and which are all
-// that isn't as in what the machine was loaded from, so that whoever reads them can begin before a file system tells which they are; nil if the driver doesn't know.
-type Finish func(ctx context.Context) ([]seal.Part, error)
+// freed, also when ctx has ended and nothing is written. It returns parts of the file outside of which nothing was written, and which are all
+// that isn't as in what the machine was loaded from, so that whoever reads them can begin before a file system tells which they are, with the digest of what is in them, if the
+// driver had them in its hands; none if it doesn't know.
+type Finish func(ctx context.Context) (seal.Content, error)
 
 // Finished is the Finish of a Save that has left nothing to do.
-func Finished(context.Context) ([]seal.Part, error) { return nil, nil }
+func Finished(context.Context) (seal.Content, error) { return seal.Content{}, nil }
 
 // Handle finds a machine again. It's written to disk as JSON before the machine is used.
 type Handle struct {

@@ -56,9 +56,9 @@ func (m *machine) save(ctx context.Context, to vmm.Save) (vmm.Finish, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) ([]seal.Part, error) {
+	return func(ctx context.Context) (seal.Content, error) {
 		_, err := t.Write(ctx)
-		return nil, err // what Firecracker has written isn't known
+		return seal.Content{}, err // what Firecracker has written isn't known
 	}, nil
 }
 

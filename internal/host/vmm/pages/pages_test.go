@@ -161,10 +161,12 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 				t.Errorf("the file was written to before its time (%v)", err)
 			}
 		}
-		parts, err := taken.Write(t.Context())
+		content, err := taken.Write(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		parts := content.Parts
+		checkDigest(t, content, to, buffer)
 		for at := int64(0); at < int64(len(want)); at += pageBytes {
 			differs := !bytes.Equal(want[at:at+pageBytes], base[at:at+pageBytes])
 			told := slices.ContainsFunc(parts, func(p seal.Part) bool { return p.Offset <= at && at < p.Offset+p.Bytes })
@@ -191,6 +193,21 @@ func TestChangedPagesOfARealMapping(t *testing.T) {
 	}
 }
 
+// checkDigest compares what was said of the pages with what is in the file. It's said if the buffer had room for all of them, and if it had none it isn't.
+func checkDigest(t *testing.T, got seal.Content, f *os.File, b *Buffer) {
+	t.Helper()
+	want, err := seal.Parts(t.Context(), f.Name(), got.Parts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.limit == 0 || b.limit == blockBytes && got.Info == (seal.Info{}) {
+		want = seal.Info{}
+	}
+	if got.Info != want {
+		t.Errorf("with a buffer of %d bytes the pages' digest is %v, want %v", b.limit, got.Info, want)
+	}
+}
+
 // testSparing takes the same over a copy of what was written before: whether pages are held or spilled, none is written before its time, all are then, and nothing is left beside
 // the file.
 func testSparing(t *testing.T, memory Memory, m []byte, to *os.File, earlier, want []byte) {
@@ -207,9 +224,11 @@ func testSparing(t *testing.T, memory Memory, m []byte, to *os.File, earlier, wa
 		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, earlier) {
 			t.Errorf("with a buffer of %d bytes the file was written to before its time (%v)", buffer.limit, err)
 		}
-		if _, err := taken.Write(t.Context()); err != nil {
+		content, err := taken.Write(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
+		checkDigest(t, content, to, buffer)
 		copy(m, want[:8])
 		if _, err := to.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("with a buffer of %d bytes the copy of what was saved before differs from the memory (%v)", buffer.limit, err)

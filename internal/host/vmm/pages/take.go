@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/space-platform/space/internal/host/seal"
@@ -212,24 +213,60 @@ func (t *Taken) note(offset, length int64) {
 }
 
 // Write writes what is held into the file, unless ctx ends, and frees it. It returns all parts of the memory that the process
-// had changed, in order: nothing else of the file was written over. It's called once.
-func (t *Taken) Write(ctx context.Context) ([]seal.Part, error) {
+// had changed: nothing else of the file was written over; and their digest, if all of them were held. It's called once.
+func (t *Taken) Write(ctx context.Context) (seal.Content, error) {
 	defer t.Free()
 	if err := t.writeSpilled(ctx); err != nil {
-		return nil, err
+		return seal.Content{}, err
 	}
 	slices.SortFunc(t.runs, func(a, b takenRun) int { return cmp.Compare(a.offset, b.offset) })
-	parts := t.written
+	var out seal.Content
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return t.writeHeld(ctx) })
+	if len(t.written) == 0 {
+		g.Go(func() (err error) {
+			out.Info, err = t.digest(ctx)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return seal.Content{}, err
+	}
+	out.Parts = t.written
+	for _, r := range t.runs {
+		out.Parts = append(out.Parts, seal.Part{Offset: r.offset, Bytes: int64(len(r.pages))})
+	}
+	out.Parts = join(out.Parts)
+	return out, nil
+}
+
+// writeHeld writes what is held.
+func (t *Taken) writeHeld(ctx context.Context) error {
 	for _, r := range t.runs {
 		if err := context.Cause(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		if _, err := t.to.WriteAt(r.pages, r.offset); err != nil {
-			return nil, err
+			return err
 		}
-		parts = append(parts, seal.Part{Offset: r.offset, Bytes: int64(len(r.pages))})
 	}
-	return join(parts), nil
+	return nil
+}
+
+// digest is what the file's manifest says of what is held, which is in order.
+func (t *Taken) digest(ctx context.Context) (seal.Info, error) {
+	sum := seal.NewSum()
+	for _, r := range t.runs {
+		if err := context.Cause(ctx); err != nil {
+			return seal.Info{}, err
+		}
+		sum.Add(r.offset, r.pages)
+	}
+	info, err := t.to.Stat()
+	if err != nil {
+		return seal.Info{}, err
+	}
+	return sum.Info(info.Size()), nil
 }
 
 // writeSpilled writes what was spilled.

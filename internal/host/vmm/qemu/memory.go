@@ -81,8 +81,8 @@ func copySparingly(ctx context.Context, src, to *os.File, bytes int64) (vmm.Fini
 	if err := copyWhole(ctx, src, taken, bytes); err != nil {
 		return nil, errors.Join(err, taken.Close())
 	}
-	return func(ctx context.Context) ([]seal.Part, error) {
-		return nil, errors.Join(copyData(ctx, taken, pages.Sparing{File: to}, bytes), taken.Close())
+	return func(ctx context.Context) (seal.Content, error) {
+		return seal.Content{}, errors.Join(copyData(ctx, taken, pages.Sparing{File: to}, bytes), taken.Close())
 	}, nil
 }
 
