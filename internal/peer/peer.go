@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +43,7 @@ var serverHTTP2 = http.HTTP2Config{
 }
 
 // Credentials returns the pid and uid of the process at the other end, as they were when it connected or listened.
-func Credentials(c *net.UnixConn) (*unix.Ucred, error) {
+func Credentials(c syscall.Conn) (*unix.Ucred, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("read peer credentials: %w", err)

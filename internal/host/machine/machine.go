@@ -31,28 +31,43 @@ func Enclosure(id string, uid int, s vmm.Shape) jail.Spec {
 	}}
 }
 
-// greetTries is how often a guest is dialled whose connection ends before it has answered.
-const greetTries = 4
+const (
+	greetTries  = 4                // how often a guest is dialled that doesn't answer, or whose connection ends before it has answered
+	firstAnswer = 15 * time.Second // for an answer over the first connection; twice as long over each further one, and over the last until the context ends
+)
 
 // Greet makes a link to a machine's guest, which has the time, a seed and its identity when Greet returns. It gives up when ctx ends or the
-// machine is gone (vmm.ErrGone). A guest that was just loaded may end the connection with those that it had when it was saved: it's dialled again.
+// machine is gone (vmm.ErrGone). A guest that was just loaded may end the connection with those that it had when it was saved: it's dialled again; and so is one that doesn't answer,
+// since a VMM now and then takes a connection and passes nothing on.
 func Greet(ctx context.Context, m vmm.Machine, s link.Sync) (*link.Link, error) {
 	ctx, cancel := WhileRunning(ctx, m)
 	defer cancel()
-	for try := 1; ; try++ {
-		c, err := m.DialGuest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l, err := link.Host(ctx, c, s)
-		if err != nil && (Gone(m) || ctx.Err() == nil && DiesNow(m)) {
-			return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
-		}
-		if err == nil || try == greetTries || !hungUp(err) {
+	for try, patience := 1, firstAnswer; ; try, patience = try+1, 2*patience {
+		l, err := greetOnce(ctx, m, s, try == greetTries, patience)
+		if err == nil || ctx.Err() != nil || try == greetTries || !(hungUp(err) || errors.Is(err, link.ErrNoAnswer)) {
 			return l, err
 		}
-		slog.Info("the guest's connection ended before it answered: it's dialled again", "execution", s.Execution, "err", err)
+		slog.Warn("a guest didn't answer over a connection: it's dialled again", "execution", s.Execution, "err", err)
 	}
+}
+
+// greetOnce greets over a new connection. Unless it's the last try, a guest has a time to answer in.
+func greetOnce(ctx context.Context, m vmm.Machine, s link.Sync, last bool, patience time.Duration) (*link.Link, error) {
+	c, err := m.DialGuest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limited := ctx
+	if !last {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	l, err := link.Host(limited, c, s)
+	if err != nil && (Gone(m) || ctx.Err() == nil && DiesNow(m)) {
+		return nil, fmt.Errorf("greet the guest: %w", vmm.ErrGone)
+	}
+	return l, err
 }
 
 // hungUp tells whether the other end of a connection ended it.

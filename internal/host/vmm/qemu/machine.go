@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/space-platform/space/internal/host/vmm"
 	"github.com/space-platform/space/internal/host/vmm/monitor"
@@ -24,13 +25,17 @@ type machine struct {
 	memory  *os.File      // that of a booted machine which is in no file system, as long as it's open here; it outlives QEMU
 	port    *monitor.Port
 	turn    chan struct{} // held by the one operation that uses the monitor
+	lent    bool          // QEMU may have files open into which states were saved; guarded by turn
 	held    *pages.Buffer // for what is saved
 
 	released chan struct{}  // closed by Close
 	reporter sync.WaitGroup // report's goroutine
 
+	still atomic.Bool // stopped by us
+
 	mu     sync.Mutex
 	qmp    *qmp.Client // nil if there's no conversation
+	conn   *connection // the last to the guest
 	closed bool
 	killed bool // by us
 }
@@ -76,22 +81,53 @@ func (m *machine) DialGuest(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the guest of %s: %w", m.spec.ID, m.explain(err))
 	}
-	return c, nil
+	out := newConnection(c.(*net.UnixConn), m.still.Load) // Process.Dial makes no other
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.conn = out
+	return out, nil
+}
+
+// lastConnection is nil if the guest wasn't dialled.
+func (m *machine) lastConnection() *connection {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.conn
 }
 
 // Pause stops the guest's processors.
-func (m *machine) Pause(ctx context.Context) error { return m.command(ctx, "stop") }
+func (m *machine) Pause(ctx context.Context) error {
+	m.lastConnection().settle(ctx)
+	err := m.command(ctx, "stop")
+	if err == nil {
+		m.still.Store(true)
+	}
+	return err
+}
 
 // Resume lets them go on.
-func (m *machine) Resume(ctx context.Context) error { return m.command(ctx, "cont") }
+func (m *machine) Resume(ctx context.Context) error {
+	m.still.Store(false)
+	err := m.exclusively(ctx, func(q *qmp.Client) error {
+		if err := q.Run(ctx, "cont", nil, nil); err != nil {
+			return err
+		}
+		m.closeLent(ctx, q)
+		return nil
+	})
+	return m.failed(err)
+}
 
 // command runs one that QEMU takes in any state.
 func (m *machine) command(ctx context.Context, name string) error {
-	err := m.exclusively(ctx, func(q *qmp.Client) error { return q.Run(ctx, name, nil, nil) })
-	if err != nil {
-		return fmt.Errorf("machine %s: %w", m.spec.ID, m.explain(err))
+	return m.failed(m.exclusively(ctx, func(q *qmp.Client) error { return q.Run(ctx, name, nil, nil) }))
+}
+
+func (m *machine) failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("machine %s: %w", m.spec.ID, m.explain(err))
 }
 
 // explain makes vmm.ErrGone of the errors that a dead QEMU causes.
@@ -161,6 +197,7 @@ func (m *machine) Close() error {
 	close(m.released)
 	m.reporter.Wait()
 	m.port.Close()
+	m.lastConnection().settle(context.Background()) // which is at once
 	if q != nil {
 		q.Close()
 	}

@@ -19,6 +19,7 @@ func (d *Driver) Recover(ctx context.Context, e vmm.Enclosure, h vmm.Handle) (vm
 		return nil, fmt.Errorf("recover machine %s: %w", e.ID, err)
 	}
 	m := d.newMachine(p, nil, s)
+	m.lent = true // nobody knows
 	if err := m.connect(ctx); err != nil {
 		err = m.explain(err)
 		m.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,7 @@ func (m *machine) Save(ctx context.Context, to vmm.Save) (_ vmm.Manifest, finish
 		if s == "running" || s == "inmigrate" {
 			return errors.New("it isn't paused")
 		}
+		m.lent = true
 		if err := saveState(ctx, q, to.State); err != nil {
 			return fmt.Errorf("device state: %w", err)
 		}
@@ -45,7 +47,7 @@ func (m *machine) Save(ctx context.Context, to vmm.Save) (_ vmm.Manifest, finish
 const stateBytes = 1 << 20
 
 // saveState lets QEMU write its device state into an open file. It takes a file that is open for writing only, so it gets a
-// descriptor of its own, which has an offset of its own as well.
+// descriptor of its own, which has an offset of its own as well; QEMU keeps its copy, see closeLent.
 func saveState(ctx context.Context, q *qmp.Client, f *os.File) error {
 	w, err := reopen(f)
 	if err != nil {
@@ -62,7 +64,29 @@ func saveState(ctx context.Context, q *qmp.Client, f *os.File) error {
 	if err != nil { // QEMU doesn't say why, but the file system would
 		err = errors.Join(err, unix.Fallocate(int(w.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, stateBytes))
 	}
-	return errors.Join(err, q.Run(ctx, "remove-fd", map[string]any{"fdset-id": set.ID}, nil))
+	return err
+}
+
+// maxLent is how many files QEMU is made to close at once. There is one for each save since the machine ran last.
+const maxLent = 64
+
+// closeLent closes QEMU's copies of the files that states were saved into, as long as there may be some. QEMU does that only while the machine runs.
+func (m *machine) closeLent(ctx context.Context, q *qmp.Client) {
+	if !m.lent {
+		return
+	}
+	var sets []struct {
+		ID int `json:"fdset-id"`
+	}
+	err := q.Run(ctx, "query-fdsets", nil, &sets)
+	for _, s := range sets[:min(len(sets), maxLent)] {
+		err = errors.Join(err, q.Run(ctx, "remove-fd", map[string]any{"fdset-id": s.ID}, nil))
+	}
+	if err != nil {
+		slog.WarnContext(ctx, "QEMU keeps files open that a state was saved into", "machine", m.spec.ID, "err", err)
+		return
+	}
+	m.lent = len(sets) > maxLent
 }
 
 // reopen opens an open file once more, emptied and for writing.

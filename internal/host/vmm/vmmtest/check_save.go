@@ -3,6 +3,7 @@ package vmmtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -65,6 +66,38 @@ func checkFailedSave(t *testing.T, s *suite) {
 	sum := g.sh("md5sum </run/random")
 	if out := s.load(t, g.save(s.place(t))).sh("md5sum </run/random; cat /run/memory"); out != sum+"\nkept" {
 		t.Errorf("a clone has %q, want %s and kept", out, sum)
+	}
+}
+
+// checkOpenFiles saves a machine again and again, also in vain: its process has no more files open than after the first time. A sandbox may take a snapshot of itself each minute.
+func checkOpenFiles(t *testing.T, s *suite) {
+	g := s.load(t, s.base)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	first := 0
+	for i := range 4 {
+		g.pause()
+		dir := s.place(t)
+		state, memory := create(t, filepath.Join(dir, "lost")), create(t, filepath.Join(dir, "lost.memory"))
+		if err := memory.Truncate(s.Shape.MemoryBytes); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Save(over, g, state, memory); err == nil {
+			t.Error("a save worked for whom it was over")
+		}
+		state.Close()
+		memory.Close()
+		g.keep(dir)
+		g.goOn()
+		list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.Handle().PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = len(list)
+		} else if len(list) > first {
+			t.Errorf("after %d saves the machine's process has %d files open, after the first one it had %d", i+1, len(list), first)
+		}
 	}
 }
 

@@ -3,8 +3,8 @@ package vmmtest
 import (
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
+	"syscall"
 	"testing"
 
 	"github.com/space-platform/space/internal/host/vmm"
@@ -13,7 +13,7 @@ import (
 
 func checkPeer(t *testing.T, s *suite) {
 	g := s.load(t, s.base)
-	conn, ok := g.conn.(*net.UnixConn)
+	conn, ok := g.conn.(syscall.Conn)
 	if !ok {
 		t.Fatalf("the connection is a %T, whose peer can't be asked for", g.conn)
 	}

@@ -132,6 +132,7 @@ var checks = []check{
 	{name: "a clone's snapshot has its changes", run: checkSaveClone, virtual: true},
 	{name: "a machine is saved over what was saved before", run: checkSaveAgain, virtual: true},
 	{name: "a machine is saved while it's busy", run: checkBusySave, virtual: true},
+	{name: "saves leave nothing open in the machine's process", run: checkOpenFiles, process: true, virtual: true},
 	{name: "a save that fails leaves the machine", run: checkFailedSave, virtual: true},
 	{name: "a machine that ends while it's saved is gone", run: checkKilledSave, process: true, virtual: true},
 	{name: "a flood on the link holds up no pause", run: checkFlood},
