@@ -1,8 +1,10 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -42,7 +44,7 @@ func (r repeater) Do(req *http.Request) (*http.Response, error) {
 		if rides {
 			over = time.Since(began) >= rideMost || refused == repeatMost
 		}
-		if over || !repeatable(req) || !passing(resp, err) || req.Context().Err() != nil {
+		if over || !repeatable(req) || !passing(req, resp, err) || req.Context().Err() != nil {
 			return resp, err
 		}
 		if resp != nil {
@@ -82,11 +84,31 @@ func repeatableVerb(req *http.Request) bool {
 }
 
 // passing failures may be over soon: nobody listened, or the control plane said that it isn't ready.
-func passing(resp *http.Response, err error) bool {
-	if err != nil {
+func passing(req *http.Request, resp *http.Response, err error) bool {
+	switch {
+	case err != nil, resp.StatusCode == http.StatusBadGateway:
 		return true
+	case resp.StatusCode != http.StatusServiceUnavailable:
+		return false
+	default:
+		return makes(req) || !isFull(resp)
 	}
-	return resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusServiceUnavailable
+}
+
+// makes tells whether a request makes something new on a node. Somebody may just have made room for it, which the node tells within a second or two. Whatever else there's no
+// room for, a wake say, was tried: that would begin anew each time.
+func makes(req *http.Request) bool {
+	return req.Method == http.MethodPost && slices.Contains([]string{"sandboxes", "fork", "snapshots"}, path.Base(req.URL.Path))
+}
+
+// isFull reads whether an answer says that there's no room. The answer can still be read.
+func isFull(resp *http.Response) bool {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, attachErrorMax))
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(b), resp.Body), resp.Body}
+	return err == nil && refusal(resp, b).Code == "capacity_exhausted"
 }
 
 func rewind(req *http.Request) error {

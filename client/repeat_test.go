@@ -142,6 +142,47 @@ func TestTheRideHasAnEnd(t *testing.T) {
 	}
 }
 
+// TestWhatHasNoRoomIsRepeatedIfItIsNew: room may just have been made. What would wake a sandbox isn't: it was tried.
+func TestWhatHasNoRoomIsRepeatedIfItIsNew(t *testing.T) {
+	for name, x := range map[string]struct {
+		do    func(context.Context, *Client) error
+		tries int
+	}{
+		"create": {func(ctx context.Context, c *Client) error {
+			_, err := c.CreateSandbox(ctx, SandboxCreate{})
+			return err
+		}, repeatMost},
+		"fork": {func(ctx context.Context, c *Client) error {
+			_, err := c.ForkSandbox(ctx, "sbx_1", SandboxFork{})
+			return err
+		}, repeatMost},
+		"snapshot": {func(ctx context.Context, c *Client) error {
+			_, err := c.CreateSnapshot(ctx, "sbx_1", SnapshotCreate{})
+			return err
+		}, repeatMost},
+		"start": {func(ctx context.Context, c *Client) error { _, err := c.StartSandbox(ctx, "sbx_1"); return err }, 1},
+		"a file": {func(ctx context.Context, c *Client) error {
+			p := must(NewPlane("http://nowhere.invalid", "sbx_1", "spacesbx_x", WithHTTPClient(c.http)))
+			_, err := p.StatFile(ctx, "/etc/passwd")
+			return err
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := &restarting{}
+				for range repeatMost {
+					p.answers = append(p.answers, answer(503, noRoom))
+				}
+				err := x.do(t.Context(), must(New("http://nowhere.invalid", "", WithHTTPClient(&http.Client{Transport: p}))))
+				var refused *Error
+				if !errors.As(err, &refused) || refused.Code != "capacity_exhausted" || len(p.asked) != x.tries {
+					t.Errorf("%v after %v", err, p.asked)
+				}
+			})
+		})
+	}
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
