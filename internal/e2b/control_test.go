@@ -490,3 +490,20 @@ func TestAClientLeavesDuringAPause(t *testing.T) {
 		}
 	}
 }
+
+// TestForkTellsOfThoseThatWerentMade: the SDKs read an item for each, in which there's a sandbox or why there's none.
+func TestForkTellsOfThoseThatWerentMade(t *testing.T) {
+	r := newRig(t)
+	id, _ := r.created(t)
+	status, body, _ := r.controlled(t, "POST", "/sandboxes/"+id+"/fork", `{"count":2,"timeout":60}`)
+	var out []struct {
+		Sandbox *struct{ SandboxID string }
+		Error   *problem
+	}
+	if err := json.Unmarshal([]byte(body), &out); err != nil || status != 201 || len(out) != 2 {
+		t.Fatalf("%d %s, %v", status, body, err)
+	}
+	if out[0].Sandbox == nil || out[0].Error != nil || out[1].Sandbox != nil || out[1].Error == nil || !strings.Contains(out[1].Error.Message, "its memory is damaged") {
+		t.Errorf("%s", body)
+	}
+}

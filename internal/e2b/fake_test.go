@@ -64,6 +64,7 @@ func newPlatform(t *testing.T) *platform {
 			p.become(api.SandboxStateRunning)(w, r)
 		},
 		"POST /v1/sandboxes/{sandbox}/start": p.become(api.SandboxStateRunning),
+		"POST /v1/sandboxes/{sandbox}/fork":  p.fork,
 		"POST /v1/sandboxes/{sandbox}/snapshots": func(w http.ResponseWriter, _ *http.Request) {
 			name := "made"
 			p.answer(w, 200, api.Operation{Id: "op_4", Kind: "create_snapshot", Status: api.OperationStatusSucceeded, Snapshot: &api.Snapshot{Id: "snp_2", Name: &name}})
@@ -215,6 +216,23 @@ func (p *platform) become(state api.SandboxState) http.HandlerFunc {
 			p.answer(w, 200, api.Operation{Id: "op_3", Kind: "suspend_sandbox", Status: api.OperationStatusSucceeded, Sandbox: s})
 		}
 	}
+}
+
+// fork makes two sandboxes, of which one fails, and goes.
+func (p *platform) fork(w http.ResponseWriter, r *http.Request) {
+	s := p.find(w, r)
+	if s == nil {
+		return
+	}
+	var children []string
+	for _, state := range []api.SandboxState{api.SandboxStateRunning, api.SandboxStateDeleting} {
+		child := *s
+		child.Id, child.State = space.NewID(space.PrefixSandbox), state
+		p.sandboxes[child.Id] = &child
+		children = append(children, child.Id)
+	}
+	code, detail := string(space.CodeSnapshotUnusable), "its memory is damaged"
+	p.answer(w, 201, api.Operation{Id: "op_6", Kind: "fork_sandbox", Status: api.OperationStatusFailed, Sandbox: s, Children: &children, Error: &api.Problem{Code: code, Detail: &detail}})
 }
 
 func (p *platform) remove(w http.ResponseWriter, r *http.Request) {

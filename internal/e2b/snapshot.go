@@ -196,16 +196,18 @@ func (f *Facade) forkSandbox(w http.ResponseWriter, r *request) error {
 	}
 	out := []forked{}
 	for _, child := range made {
-		if child.State == api.SandboxStateFailed {
-			out = append(out, forked{Error: &problem{Code: http.StatusInternalServerError, Message: why(child)}})
-			continue
-		}
 		opened, err := f.open(r.Context(), r, child)
 		if err != nil {
 			out = append(out, forked{Error: understand(r.Context(), err)})
 			continue
 		}
 		out = append(out, forked{Sandbox: &opened})
+	}
+	if err == nil && len(made) < count {
+		err = refuse(http.StatusNotFound, "the sandbox was deleted meanwhile")
+	}
+	for range count - len(made) { // those that never came to run don't stay
+		out = append(out, forked{Error: understand(r.Context(), err)})
 	}
 	answer(w, http.StatusCreated, out)
 	return nil
