@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -442,7 +443,7 @@ func failedStep(t *testing.T, r *rig) {
 
 func newShape(t *testing.T, r *rig) {
 	report, _ := r.ready(&controlv1.EnsureTemplate{Recipe: "mini", StartCommand: "sleep 1000", Defaults: &controlv1.Defaults{User: "user"}})
-	shape := &controlv1.Shape{Vcpus: 1, MemoryBytes: 192 << 20, DiskBytes: 256 << 20}
+	shape := &controlv1.Shape{Vcpus: 1, MemoryBytes: 384 << 20, DiskBytes: 256 << 20}
 	create := func() time.Duration {
 		route := r.route()
 		took := r.order(&controlv1.EnsureExecution{Route: peer.RouteMessage(route), Template: report.GetTemplate(), Shape: shape})
@@ -464,7 +465,21 @@ func newShape(t *testing.T, r *rig) {
 			t.Fatalf("the first one took %s, and there is still no snapshot of the shape: %s", first, took)
 		}
 	}
+	touchAll(r, report.GetTemplate(), report.GetDefaults(), shape)
 	r.removeTemplate(report.GetTemplate())
+}
+
+// touchAll has a loaded machine use every page that it was promised: the guest keeps what it reads, which is nothing on its disk. Where machines share the snapshot's memory the
+// host needs each page twice that the snapshot lacks.
+func touchAll(r *rig, template string, d *controlv1.Defaults, shape *controlv1.Shape) {
+	r.t.Helper()
+	route := r.route()
+	r.order(&controlv1.EnsureExecution{Route: peer.RouteMessage(route), Template: template, Shape: shape})
+	got := r.as(d, route, "sh", "-c", fmt.Sprintf("cd /tmp && truncate -s %d nothing && cat nothing >/dev/null && awk '/^MemFree/ { print $2 / 1024 }' /proc/meminfo", 2*shape.GetMemoryBytes()))
+	if free, err := strconv.ParseFloat(strings.TrimSpace(got), 64); err != nil || free > 64 {
+		r.t.Errorf("%q MiB are free in the guest, %v: it didn't use its memory", got, err)
+	}
+	r.remove(route)
 }
 
 func removedBuild(t *testing.T, r *rig) {

@@ -168,6 +168,11 @@ func (e *execution) makeOne(ctx context.Context, o origin, until time.Time, laps
 
 // raise makes everything that a machine needs, and starts it.
 func (e *execution) raise(ctx context.Context, o origin, place jail.Spec, laps *laps) error {
+	lacks, err := o.sharedLacks()
+	if err != nil {
+		return err
+	}
+	place.Limits.MemoryBytes += lacks
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.clone(o, place.UID) })

@@ -8,6 +8,7 @@ import (
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/machine"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/template"
 )
 
@@ -28,6 +29,14 @@ func (o origin) why() machine.Origin {
 		return machine.Boot
 	}
 	return machine.Load
+}
+
+// sharedLacks is what the machine may be charged for beside its own memory: pages that the memory which it shares with others doesn't have so far.
+func (o origin) sharedLacks() (int64, error) {
+	if o.snapshot == nil || o.snapshot.Sealed == nil {
+		return 0, nil
+	}
+	return seal.Lacks(o.snapshot.Sealed)
 }
 
 // findOrigin finds what the record asks for.

@@ -44,6 +44,7 @@ type rig struct {
 
 	mu        sync.Mutex
 	homes     map[string]jail.Spec // enclosures that exist
+	sealed    *os.File             // the memory of the template's snapshot, if machines share it
 	machines  map[int]*testMachine // by pid; dead ones stay
 	loads     int
 	boots     []vmm.Boot
@@ -219,7 +220,7 @@ func (r *rig) origin(string, string) (snapshot.Origin, func()) {
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {
 	return template.Snapshot{
 		State: r.stateFile(), Memory: filepath.Join(r.dir, "mem"), Disk: filepath.Join(r.dir, "disk"), Size: ownSize, Sessions: r.sessions,
-		Digest: "digest", WorkingSet: filepath.Join(r.dir, "set"),
+		Digest: "digest", WorkingSet: filepath.Join(r.dir, "set"), Sealed: r.sealed,
 	}, func() {}, r.template
 }
 

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 	"github.com/space-platform/space/internal/host/rootfs"
+	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/session"
 )
 
@@ -305,6 +307,34 @@ func TestShapeWithoutASnapshotBoots(t *testing.T) {
 	}
 	remove(t, table, o.Route)
 	r.checkNothingLeft()
+}
+
+// TestAMachineMayTouchAllOfTheMemoryThatItShares has one that is loaded from a memory of which only the first block is there: of each page that it lacks the kernel makes
+// one for all and one for the machine, and charges the machine for both.
+func TestAMachineMayTouchAllOfTheMemoryThatItShares(t *testing.T) {
+	const have = 64 << 10
+	limit := func(sealed bool) int64 {
+		r := newRig(t)
+		if sealed {
+			path := filepath.Join(t.TempDir(), "mem")
+			if err := errors.Join(os.WriteFile(path, bytes.Repeat([]byte{1}, have), 0o600), os.Truncate(path, ownSize.MemoryBytes)); err != nil {
+				t.Fatal(err)
+			}
+			f, err := seal.Memory(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			r.sealed = f
+		}
+		table, o := r.open(), order()
+		ensure(t, table, o, space.ExecutionRunning)
+		defer remove(t, table, o.Route)
+		return r.homes[o.Route.Execution].Limits.MemoryBytes
+	}
+	if alone, shared := limit(false), limit(true); shared != alone+ownSize.MemoryBytes-have {
+		t.Errorf("it may use %d bytes, and %d more than one with a memory of its own, want %d more", shared, shared-alone, ownSize.MemoryBytes-have)
+	}
 }
 
 // checkOneSession checks that an execution has one session, which runs a program.

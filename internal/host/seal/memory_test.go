@@ -25,6 +25,7 @@ func TestSealedMemoryCanBeMappedAndNotChanged(t *testing.T) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks*512 != 2*blockBytes {
 		t.Errorf("it takes %d bytes, %v, want the two blocks that aren't holes", st.Blocks*512, err)
 	}
+	lacks(t, f, 2*blockBytes)
 	open, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDWR, 0) // as QEMU does
 	if err != nil {
 		t.Fatal(err)
@@ -47,10 +48,18 @@ func TestSealedMemoryCanBeMappedAndNotChanged(t *testing.T) {
 	if !bytes.Equal(private, want) {
 		t.Error("the content differs")
 	}
+	lacks(t, f, 0) // what was read has pages now, though it's holes that nobody may write to
 	private[0] = 'x'
 	if got := make([]byte, 1); true {
 		if _, err := open.ReadAt(got, 0); err != nil || got[0] != want[0] {
 			t.Errorf("a private change shows: %v, %v", got, err)
 		}
+	}
+}
+
+func lacks(t *testing.T, f *os.File, want int64) {
+	t.Helper()
+	if got, err := Lacks(f); err != nil || got != want {
+		t.Errorf("it has no pages for %d bytes, %v, want %d", got, err, want)
 	}
 }
