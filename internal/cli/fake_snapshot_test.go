@@ -64,13 +64,20 @@ func (f *fake) fork(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	source, children := *s, []string{}
-	for range *in.Count {
+	damaged := in.Metadata != nil && (*in.Metadata)["of"] == "damage" // all but the first never come to run
+	for i := range *in.Count {
 		child := source
+		if damaged && i > 0 {
+			child.State = gen.SandboxStateDeleting
+		}
 		child.Id, child.Parent = fmt.Sprintf("sbx_%d", len(f.sandboxes)+1), &gen.Parent{Sandbox: source.Id, Snapshot: "snp_0"}
 		f.sandboxes, children = append(f.sandboxes, child), append(children, child.Id)
 	}
 	o := f.done(gen.OperationKindForkSandbox, &source)
 	o.Children = &children
+	if damaged {
+		o.Status, o.Error = gen.OperationStatusFailed, &gen.Problem{Code: "snapshot_unusable"}
+	}
 	answer(w, 201, o)
 }
 
