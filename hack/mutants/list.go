@@ -189,7 +189,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "the driver believed about what a memory has of its own", kind: unit, file: "internal/host/snapshot/make.go",
-		old: "len(b.Written) <= maxChanged && covered(parts, b.Written)", new: "len(b.Written) <= maxChanged && covered(parts, parts)",
+		old: "len(written.Parts) <= maxChanged && covered(parts, written.Parts)", new: "len(written.Parts) <= maxChanged && covered(parts, parts)",
 		pkg: "internal/host/snapshot", test: "TestWhatWasWrittenIsOnlyAHint",
 	},
 	{
