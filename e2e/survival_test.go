@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -88,6 +90,51 @@ func TestKilledDaemonsLoseNothing(t *testing.T) {
 			}
 			runIn(t, s, client.SessionCreate{Argv: argv("echo", "still here")}).want(t, 0, "still here\n", "")
 		})
+	}
+}
+
+// TestKilledDaemonsBelowTheCommandLine kills each daemon below one command whose input comes while it runs: both directions are exact, and nobody has to do anything.
+func TestKilledDaemonsBelowTheCommandLine(t *testing.T) {
+	s := create(t, "mini")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*callDeadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, platform.binary, "exec", "-i", "--instance", platform.instance.Name, s.Id, "cat")
+	cmd.Stderr = testWriter{t}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, echo := 0, bufio.NewScanner(out)
+	exchange := func(meanwhile func()) {
+		for range 5 {
+			said++
+			fmt.Fprintln(in, "line", said)
+		}
+		meanwhile()
+		for n := said - 4; n <= said; n++ {
+			if want := fmt.Sprint("line ", n); !echo.Scan() || echo.Text() != want {
+				t.Fatalf("it says %q, want %q: %v", echo.Text(), want, echo.Err())
+			}
+		}
+	}
+	exchange(func() {})
+	for _, r := range everyRole {
+		exchange(func() { kill(t, r) })
+		exchange(func() {})
+	}
+	in.Close()
+	if echo.Scan() {
+		t.Errorf("it goes on with %q", echo.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the command line: %v", err)
 	}
 }
 
