@@ -140,12 +140,13 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Reserve: p.Reserve, Changed: changes.Notify,
+		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Keep: p.Keep, Reserve: p.Reserve, Changed: changes.Notify,
 		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
 	}
+	p.largest = h.executions.Largest
 	h.service = &service.Host{
 		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Facts: p.Facts, Changes: changes,
 	}

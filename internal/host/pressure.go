@@ -28,13 +28,10 @@ const (
 )
 
 const (
-	reserveName    = "reserve"
-	reservePercent = 2       // of the volume, which only suspends may use,
-	maxReserve     = 1 << 30 // bytes, at most
-	lookInterval   = 10 * time.Second
-	lookPressed    = time.Second // while the volume is so full that something is refused, or soon will be: who has made room tries again at once
-	toldPercent    = 1           // of all of it: a smaller change isn't told
-	percent        = 100
+	lookInterval = 10 * time.Second
+	lookPressed  = time.Second // while the volume is so full that something is refused, or soon will be: who has made room tries again at once
+	toldPercent  = 1           // of all of it: a smaller change isn't told
+	percent      = 100
 )
 
 // levelOf is the pressure of a volume.
@@ -53,21 +50,21 @@ func levelOf(u disk.Usage) string {
 type pressure struct {
 	volume  disk.Volume
 	reserve *disk.Reserve
+	largest func() int64 // bytes of memory of the largest sandbox that may have to be suspended
 	changed func()
+
+	keeping sync.Mutex // held by who decides how large the reserve is, and who are there
 
 	mu    sync.Mutex           // guards facts
 	facts *controlv1.NodeFacts // replaced, never changed
 }
 
 func newPressure(v disk.Volume, facts *controlv1.NodeFacts, changed func()) (*pressure, error) {
-	u, err := v.Usage()
+	reserve, err := disk.OpenReserve(filepath.Join(v.Path, reserveName))
 	if err != nil {
 		return nil, err
 	}
-	return &pressure{
-		volume: v, facts: facts, changed: changed,
-		reserve: &disk.Reserve{Path: filepath.Join(v.Path, reserveName), Bytes: min(u.Bytes/percent*reservePercent, maxReserve)},
-	}, nil
+	return &pressure{volume: v, facts: facts, changed: changed, reserve: reserve}, nil
 }
 
 // Facts are what the node is told to have.
@@ -106,7 +103,7 @@ func (p *pressure) look() error {
 	if err != nil {
 		return err
 	}
-	if err := p.reserve.Fill(); err != nil {
+	if err := p.keep(u); err != nil {
 		return err
 	}
 	p.tell(u, m)
@@ -134,21 +131,4 @@ func (p *pressure) tell(u disk.Usage, m meminfo.Facts) {
 func near(told uint64, now, whole int64) bool {
 	off := int64(told) - now
 	return told != 0 && max(off, -off)*percent <= whole*toldPercent
-}
-
-// Reserve lets a suspend use what's kept for it, if the volume is so full.
-func (p *pressure) Reserve() (done func()) {
-	u, err := p.volume.Usage()
-	if err == nil && levelOf(u) != pressureRefusing {
-		return func() {}
-	}
-	giveBack, err := p.reserve.Use()
-	if err != nil {
-		slog.Error("the volume's reserve can't be used", "err", err)
-	}
-	return func() {
-		if err := giveBack(); err != nil {
-			slog.Error("the volume's reserve isn't kept anew", "err", err)
-		}
-	}
 }

@@ -3,65 +3,130 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// Reserve is room on a volume that nobody fills, for what must always work: it's a file, which goes when its room is needed, and comes back.
+// Reserve is room on a volume that nobody fills, for what must always work: it's a file, of which as much goes as is needed, and comes back.
 type Reserve struct {
-	Path  string
-	Bytes int64
+	path string
 
 	mu    sync.Mutex // guards what follows, and the file
-	users int        // who need the room now
+	bytes int64      // to be kept
+	lent  int        // how many need some of it now
 }
 
-// Fill makes the file if nobody needs its room and the volume has so much left. It's no error if it doesn't.
-func (r *Reserve) Fill() error {
+// The file is made of pieces, none of which reaches beyond a multiple of their size: btrfs frees the room of a piece when all of it is gone, and not before. Of what there is
+// too little of, the reserve has as much as there is.
+const (
+	piece         = 16 << 20
+	smallestPiece = 1 << 20
+)
+
+// OpenReserve returns the reserve in a file, with what another life has kept there.
+func OpenReserve(path string) (*Reserve, error) {
+	r := &Reserve{path: path}
+	var err error
+	r.bytes, err = r.size()
+	return r, err
+}
+
+// Bytes is how much is to be kept.
+func (r *Reserve) Bytes() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fill()
+	return r.bytes
 }
 
-// fill is Fill; mu is held.
-func (r *Reserve) fill() error {
-	if _, err := os.Lstat(r.Path); err == nil || r.users > 0 {
+// Keep says how much is to be kept, and takes as much of it as there is room for. It may be called again and again.
+func (r *Reserve) Keep(bytes int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes = bytes
+	return r.fit()
+}
+
+// Lend gives so much of the room to the caller until done is called, and comes back then as far as there's room left. It may be lent to several.
+func (r *Reserve) Lend(bytes int64) (done func() error, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lent++
+	return func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lent--
+		return r.fit()
+	}, r.giveUp(bytes)
+}
+
+// giveUp makes the file at least that much shorter. mu is held.
+func (r *Reserve) giveUp(bytes int64) error {
+	have, err := r.size()
+	if err != nil || have == 0 {
+		return err
+	}
+	if err := os.Truncate(r.path, max(have-bytes, 0)/piece*piece); err != nil {
+		return fmt.Errorf("make the volume's reserve smaller: %w", err)
+	}
+	return Sync(r.path) // the blocks come back with it
+}
+
+// fit makes the file as long as it's to be, or as there's room. It doesn't grow while somebody needs room. mu is held.
+func (r *Reserve) fit() error {
+	have, err := r.size()
+	if err != nil {
+		return err
+	}
+	if have > r.bytes {
+		if err := r.giveUp(have - r.bytes); err != nil {
+			return err
+		}
+		have = min(have, r.bytes/piece*piece)
+	}
+	if have == r.bytes || r.lent > 0 {
 		return nil
 	}
-	f, err := os.OpenFile(r.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if errors.Is(err, unix.ENOSPC) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("fill the volume's reserve: %w", err)
 	}
-	err = errors.Join(unix.Fallocate(int(f.Fd()), 0, 0, r.Bytes), f.Close())
-	if err == nil {
-		return nil
+	defer f.Close()
+	if err := grow(f, have, r.bytes); err != nil {
+		return fmt.Errorf("fill the volume's reserve: %w", err)
 	}
-	rerr := os.Remove(r.Path)
-	if errors.Is(err, unix.ENOSPC) {
-		return rerr
-	}
-	return fmt.Errorf("fill the volume's reserve: %w", errors.Join(err, rerr))
+	return nil
 }
 
-// Use gives the room to the caller until done is called, and kept anew at once if there's some left. It may be used by several.
-func (r *Reserve) Use() (done func() error, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.users++
-	done = func() error {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.users--
-		return r.fill()
-	}
-	if err := os.Remove(r.Path); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return done, nil
+// grow makes a file longer as far as there is room.
+func grow(f *os.File, have, want int64) error {
+	for most := int64(piece); have < want && most >= smallestPiece; {
+		n := min(most, piece-have%piece, want-have)
+		err := unix.Fallocate(int(f.Fd()), 0, have, n)
+		switch {
+		case err == nil:
+			have += n
+		case errors.Is(err, unix.ENOSPC):
+			most /= 2
+		case !errors.Is(err, unix.EINTR):
+			return err
 		}
-		return done, fmt.Errorf("use the volume's reserve: %w", err)
 	}
-	return done, Sync(r.Path) // the blocks come back with it
+	return f.Truncate(have) // what a try in vain has left behind the end goes
+}
+
+// size is how much the file holds. mu is held.
+func (r *Reserve) size() (int64, error) {
+	info, err := os.Lstat(r.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look at the volume's reserve: %w", err)
+	}
+	return info.Size(), nil
 }

@@ -21,9 +21,9 @@ func TestTheReserveIsRoomOnAFullVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	use(t, v)
-	r := disk.Reserve{Path: filepath.Join(v.Path, "reserve"), Bytes: 16 << 20}
+	r := reserve(t, v)
 	for range 2 {
-		if err := r.Fill(); err != nil {
+		if err := r.Keep(64 << 20); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -31,38 +31,82 @@ func TestTheReserveIsRoomOnAFullVolume(t *testing.T) {
 	if write := fill(t, filepath.Join(v.Path, "before")); write > 4<<20 {
 		t.Fatalf("%d bytes fit on a volume that %d bytes had filled", write, full)
 	}
-	done, err := r.Use()
+	done, err := r.Lend(48 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Fill(); err != nil {
+	if err := r.Keep(64 << 20); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(r.Path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the reserve is filled while its room is used: %v", err)
+	held(t, v, 16<<20)
+	if got := fill(t, filepath.Join(v.Path, "suspend")); got < 44<<20 || got > 48<<20 {
+		t.Errorf("%d bytes fit into 48 MiB of the reserve", got)
 	}
-	if got := fill(t, filepath.Join(v.Path, "suspend")); got < r.Bytes/2 {
-		t.Errorf("%d bytes fit into the reserve of %d", got, r.Bytes)
-	}
-	again, err := r.Use() // by another one
+	again, err := r.Lend(48 << 20) // to another one
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := func() bool { _, err := os.Stat(r.Path); return err == nil }
-	if err := done(); err != nil || there() {
-		t.Errorf("the reserve is there while its room is used: %v, %v", there(), err)
+	held(t, v, 0)
+	if got := fill(t, filepath.Join(v.Path, "another")); got < 13<<20 {
+		t.Errorf("%d bytes fit into the last 16 MiB of the reserve", got)
 	}
-	if err := again(); err != nil || there() {
-		t.Errorf("on a volume without room for it it's there: %v, %v", there(), err)
-	}
-	if again, err = r.Use(); err != nil {
+	if err := errors.Join(done(), again()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Remove(filepath.Join(v.Path, "suspend")), disk.Sync(r.Path)); err != nil {
+	if got := size(t, v); got > 4<<20 {
+		t.Errorf("%d bytes are kept on a full volume", got)
+	}
+	if err := errors.Join(os.Truncate(filepath.Join(v.Path, "suspend"), 16<<20), disk.Sync(v.Path+"/x")); err != nil {
 		t.Fatal(err)
 	}
-	if err := again(); err != nil || !there() {
-		t.Errorf("when it was used and there's room it's there: %v, %v", there(), err)
+	if r, err = disk.OpenReserve(filepath.Join(v.Path, "reserve")); err != nil { // another life
+		t.Fatal(err)
+	}
+	if err := r.Keep(64 << 20); err != nil {
+		t.Fatal(err)
+	}
+	if got := size(t, v); got < 16<<20 || got >= 64<<20 {
+		t.Errorf("%d bytes are kept where there's room for some", got)
+	}
+	if err := errors.Join(os.Remove(filepath.Join(v.Path, "another")), os.Remove(filepath.Join(v.Path, "suspend")), disk.Sync(v.Path+"/x"), r.Keep(64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	held(t, v, 64<<20)
+	if err := r.Keep(2 << 20); err != nil {
+		t.Fatal(err)
+	}
+	held(t, v, 2<<20)
+	if r, err = disk.OpenReserve(filepath.Join(v.Path, "reserve")); err != nil || r.Bytes() != 2<<20 {
+		t.Errorf("another life finds %d bytes kept, %v", r.Bytes(), err)
+	}
+}
+
+func reserve(t *testing.T, v disk.Volume) *disk.Reserve {
+	t.Helper()
+	r, err := disk.OpenReserve(filepath.Join(v.Path, "reserve"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// size is how much room the reserve's file has, which are whole blocks.
+func size(t *testing.T, v disk.Volume) int64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(v.Path, "reserve"), &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Blocks*512 != st.Size {
+		t.Errorf("the reserve is %d bytes long and has room for %d", st.Size, st.Blocks*512)
+	}
+	return st.Size
+}
+
+func held(t *testing.T, v disk.Volume, want int64) {
+	t.Helper()
+	if got := size(t, v); got != want {
+		t.Errorf("%d bytes are kept, want %d", got, want)
 	}
 }
 

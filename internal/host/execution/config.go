@@ -32,7 +32,8 @@ type Config struct {
 	Pool       PoolConfig
 	Memory     func() (meminfo.Facts, error)
 	Room       func() error                                          // says why there is no room for another disk; a *space.Error
-	Reserve    func() (done func())                                  // gives a suspend the room that's kept for it, if there's no other
+	Keep       func(memory int64) error                              // keeps room for the suspend of a machine with so many bytes of memory (see Largest), or says why it can't; a *space.Error
+	Reserve    func(memory int64) (done func())                      // gives such a suspend the room that's kept for it, if there's no other
 	DiskUsage  func(ctx context.Context, path string) (int64, error) // how many bytes a disk takes that it shares with no other
 	Clone      func(from, to string, uid int) error                  // makes a file that shares the other's content and belongs to the uid
 	Changed    func()                                                // called after a report has changed; it mustn't block

@@ -71,6 +71,12 @@ func (e *execution) create(ctx context.Context) error {
 		return err
 	}
 	defer o.give()
+	e.mu.Lock()
+	e.memory = o.size.MemoryBytes
+	e.mu.Unlock()
+	if err := e.cfg.Keep(o.size.MemoryBytes); err != nil {
+		return err
+	}
 	e.table.pool.arrived(e.recorded(), o.size)
 	defer e.table.pool.left()
 	limit := loadTimeout

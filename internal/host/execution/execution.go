@@ -47,6 +47,7 @@ type execution struct {
 
 	mu       sync.Mutex // guards what follows
 	rec      record
+	memory   int64 // of the machine, once it's known how much it's to have
 	meter    meter
 	sessions *session.Set // nil until the execution has run
 	deaf     error        // why the owner takes no command any more; nil: it does
@@ -156,6 +157,18 @@ func (e *execution) report() Report {
 		r.Usage = e.meter.last
 	}
 	return r
+}
+
+// mayKeep is how much memory a suspend may have to keep.
+func (e *execution) mayKeep() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch e.rec.State {
+	case space.ExecutionPending, space.ExecutionRunning, space.ExecutionPaused:
+		return max(e.memory, e.rec.Size.MemoryBytes)
+	default:
+		return 0
+	}
 }
 
 // place is where the execution's machine runs.

@@ -153,6 +153,7 @@ func TestFailedCreationIsFreedAndStaysFailed(t *testing.T) {
 	}{
 		"no template":  {func(r *rig, _ *Order) { r.template = space.Errorf(space.CodeTemplateNotReady, "no") }, space.CodeTemplateNotReady},
 		"full volume":  {func(r *rig, _ *Order) { r.full = space.Errorf(space.CodeCapacity, "full") }, space.CodeCapacity},
+		"no reserve":   {func(r *rig, _ *Order) { r.noKeep = space.Errorf(space.CodeCapacity, "no room to suspend it") }, space.CodeCapacity},
 		"no memory":    {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 1, DiskBytes: mib} }, space.CodeShapeUnavailable},
 		"many CPUs":    {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 5, MemoryBytes: 128 * mib, DiskBytes: mib} }, space.CodeShapeUnavailable},
 		"small disk":   {func(_ *rig, o *Order) { o.Size = rootfs.Size{VCPUs: 1, MemoryBytes: 128 * mib} }, space.CodeShapeUnavailable},
@@ -167,7 +168,7 @@ func TestFailedCreationIsFreedAndStaysFailed(t *testing.T) {
 			if space.CodeOf(failed.Err) != c.want {
 				t.Errorf("its error is %v", failed.Err)
 			}
-			r.template, r.loadErr, r.full = nil, nil, nil
+			r.template, r.loadErr, r.full, r.noKeep = nil, nil, nil, nil
 			ensure(t, table, o, space.ExecutionFailed)
 			if len(r.homes) > 0 || len(r.running()) > 0 {
 				t.Errorf("left are enclosures %v and %d machines", r.homes, len(r.running()))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	space "github.com/space-platform/space"
 	guestv1 "github.com/space-platform/space/api/gen/guest/v1"
+	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/snapshot"
 )
 
@@ -85,5 +87,76 @@ func TestAMachineWhoseDiskFailsIsKept(t *testing.T) {
 			stop(t, table, next.Route)
 			awaitState(t, table, next, space.ExecutionStopped)
 		})
+	}
+}
+
+// TestRoomIsKeptForTheLargestMachineThatMayBeSuspended: from before it's made until it's suspended or stopped, in this life of the daemon and the next.
+func TestRoomIsKeptForTheLargestMachineThatMayBeSuspended(t *testing.T) {
+	r := newRig(t)
+	table := r.open()
+	want := func(bytes int64) {
+		t.Helper()
+		if got := table.Largest(); got != bytes {
+			t.Errorf("room is kept for a machine with %d bytes of memory, want %d", got, bytes)
+		}
+	}
+	want(0)
+	small, large := order(), order()
+	large.Size = rootfs.Size{VCPUs: 1, MemoryBytes: 128 * mib, DiskBytes: 4 * mib}
+	ensure(t, table, small, space.ExecutionRunning)
+	want(ownSize.MemoryBytes) // it has asked for no size
+	making := r.atStep("enclose", func() error { want(128 * mib); return nil })
+	ensure(t, table, large, space.ExecutionRunning)
+	if !making() {
+		t.Error("it was made without an enclosure")
+	}
+	want(128 * mib)
+	if kept := []int64{ownSize.MemoryBytes, 128 * mib}; !slices.Equal(r.kept, kept) {
+		t.Errorf("room was asked for machines with %v bytes of memory, want %v", r.kept, kept)
+	}
+	table.Close()
+	table = r.open()
+	want(128 * mib)
+	suspend(t, r, table, large, snapshotID())
+	want(ownSize.MemoryBytes)
+	stop(t, table, small.Route)
+	want(0)
+}
+
+// TestASuspendUsesWhatIsKeptForItWhileItWrites, and no longer, whether it succeeds or not.
+func TestASuspendUsesWhatIsKeptForItWhileItWrites(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		r := newRig(t)
+		table, o := r.open(), order()
+		ensure(t, table, o, space.ExecutionRunning)
+		lent := func() []int64 {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return slices.Clone(r.lent)
+		}
+		saved := r.atStep("save", func() error {
+			if want := []int64{ownSize.MemoryBytes}; !slices.Equal(lent(), want) {
+				t.Errorf("while it writes it uses what is kept for %v bytes of memory, want %v", lent(), want)
+			}
+			if fails {
+				return unix.ENOSPC
+			}
+			return nil
+		})
+		id := snapshotID()
+		if err := table.Suspend(t.Context(), o.Route, id); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.awaitSnapshot(t, id); (s.State == snapshot.Failed) != fails || !saved() {
+			t.Errorf("the snapshot is %+v", s)
+		}
+		if fails {
+			awaitState(t, table, o, space.ExecutionRunning)
+		} else {
+			awaitState(t, table, o, space.ExecutionSuspended)
+		}
+		eventually(t, "what is kept is used no more", func() bool { return len(lent()) == 0 })
+		remove(t, table, o.Route)
+		r.checkNothingLeft()
 	}
 }

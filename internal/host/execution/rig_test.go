@@ -44,6 +44,9 @@ type rig struct {
 
 	mu        sync.Mutex
 	homes     map[string]jail.Spec // enclosures that exist
+	kept      []int64              // of how much memory the machines are for which room was asked to be kept
+	noKeep    error                // why there's none
+	lent      []int64              // for how much memory that room is used now
 	sealed    *os.File             // the memory of the template's snapshot, if machines share it
 	machines  map[int]*testMachine // by pid; dead ones stay
 	loads     int
@@ -111,7 +114,7 @@ func (r *rig) open() *Table {
 	life, die := context.WithCancel(r.t.Context())
 	r.life, r.die = life, die
 	table, err := Open(r.t.Context(), Config{
-		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Paged: r.paged, Enclosures: r, UIDs: r.pool, Templates: r, Snapshots: snapshots, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Reserve: func() func() { return func() {} }, Changed: func() {},
+		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Paged: r.paged, Enclosures: r, UIDs: r.pool, Templates: r, Snapshots: snapshots, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Keep: r.keep, Reserve: r.reserve, Changed: func() {},
 		Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
 	})
 	if err != nil {
@@ -147,6 +150,22 @@ func (r *rig) stopAt(name string) <-chan struct{} {
 		return ctx.Err()
 	}
 	return there
+}
+
+// atStep has something done in the next step of a name. It returns what reports whether it came to that.
+func (r *rig) atStep(name string, do func() error) (done func() bool) {
+	var did atomic.Bool
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = name
+	r.stall = func(context.Context) error {
+		r.mu.Lock()
+		r.stall = nil
+		r.mu.Unlock()
+		did.Store(true)
+		return do()
+	}
+	return did.Load
 }
 
 func (r *rig) clone(from, to string, _ int) error {
@@ -215,6 +234,26 @@ func (r *rig) extents(ctx context.Context, path string, do func(disk.Extent)) er
 // origin is the template's snapshot.
 func (r *rig) origin(string, string) (snapshot.Origin, func()) {
 	return snapshot.Origin{Disk: filepath.Join(r.dir, "disk"), Memory: filepath.Join(r.dir, "mem")}, func() {}
+}
+
+// keep keeps nothing.
+func (r *rig) keep(memory int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = append(r.kept, memory)
+	return r.noKeep
+}
+
+// reserve notes who uses what is kept.
+func (r *rig) reserve(memory int64) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lent = append(r.lent, memory)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.lent = slices.Delete(r.lent, slices.Index(r.lent, memory), slices.Index(r.lent, memory)+1)
+	}
 }
 
 func (r *rig) SnapshotFor(string, rootfs.Size) (template.Snapshot, func(), error) {

@@ -41,7 +41,7 @@ func (e *execution) suspend(ctx context.Context, b *snapshot.Building) error {
 	if isSignalled(e.stopping) || isSignalled(e.removal) || before != space.ExecutionRunning && before != space.ExecutionPaused {
 		return e.errEnding()
 	}
-	defer e.cfg.Reserve()() // kept anew when what the machine had on the volume is free
+	defer e.cfg.Reserve(e.rec.Size.MemoryBytes)() // kept anew when what the machine had on the volume is free
 	if err := e.change(func(r *record) { r.Suspending = b.Snapshot() }); err != nil {
 		return err
 	}

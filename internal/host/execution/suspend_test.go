@@ -618,15 +618,7 @@ func TestAMachineThatDiesInASuspendIsLost(t *testing.T) {
 }
 
 func (r *rig) failAt(step string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at = step
-	r.stall = func(context.Context) error {
-		r.mu.Lock()
-		r.stall = nil
-		r.mu.Unlock()
-		return errors.New("broken")
-	}
+	r.atStep(step, func() error { return errors.New("broken") })
 }
 
 // TestASuspendIsDoneOrWasNever ends the daemon in each step, by a signal that it obeys and by one that it doesn't: then what it still does is undone.

@@ -250,6 +250,16 @@ func (t *Table) Reports() []Report {
 	return out
 }
 
+// Largest is how much memory the largest machine has that may have to be suspended: that runs, is paused, or is being made.
+func (t *Table) Largest() (bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.execs {
+		bytes = max(bytes, e.mayKeep())
+	}
+	return bytes
+}
+
 // Close stops looking after the executions, whose machines run on. Whoever is attached must have been told before.
 func (t *Table) Close() {
 	t.mu.Lock()

@@ -80,7 +80,7 @@ func (h *Host) open(ctx context.Context, i instance.Instance, d vmm.Driver, vers
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: dir("executions"), Sandboxes: dir("sandboxes"), Node: i.Node(), Driver: d, Enclosures: enclosures{i.EnclosuresDir()}, UIDs: uids.New(i.VMUIDs()),
 		Templates: templates, Snapshots: h.snapshots, Most: rootfs.Size{VCPUs: cpus, MemoryBytes: memoryBytes, DiskBytes: memoryBytes}, Memory: meminfo.Read, Clone: clone,
-		Room: func() error { return nil }, Reserve: func() func() { return func() {} }, DiskUsage: func(context.Context, string) (int64, error) { return 0, nil }, Changed: changes.Notify,
+		Room: func() error { return nil }, Keep: func(int64) error { return nil }, Reserve: func(int64) func() { return func() {} }, DiskUsage: func(context.Context, string) (int64, error) { return 0, nil }, Changed: changes.Notify,
 		Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
