@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,8 +91,10 @@ func (s scarce) take(t *testing.T, r instance.Role) (give func()) {
 	}
 }
 
-// pressTime is how long a process that was made to ask for more is looked at: many times what it takes to start.
-const pressTime = 5 * time.Second
+const (
+	pressTime = 40 * time.Second // for one try: longer than the supervisor waits before it starts a process that ends again and again (30 s)
+	turn      = 3 * time.Second  // that a process has to ask for more, many times what it takes to start; else it ends, and the next one has its turn
+)
 
 // press makes a role need more: PostgreSQL a process for another connection, and a daemon, which may live on what it has for long, all that a new one needs.
 func press(t *testing.T, group string, r instance.Role, denied func() bool) {
@@ -106,16 +108,28 @@ func press(t *testing.T, group string, r instance.Role, denied func() bool) {
 		}
 		return
 	}
-	kill := processesOfRole(r)
-	for _, pid := range kill {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+	procs := filepath.Join(group, "cgroup.procs")
+	b, err := os.ReadFile(procs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := map[int]time.Time{} // of those in the group
+	for text := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(text); err == nil {
+			until[pid] = time.Time{} // it has had its turn
+		}
 	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for ; !denied() && ctx.Err() == nil; <-tick.C {
 		for _, pid := range processesOfRole(r) {
-			if !slices.Contains(kill, pid) {
-				_ = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(fmt.Sprint(pid)), 0)
+			end, in := until[pid]
+			switch {
+			case !in:
+				_ = os.WriteFile(procs, []byte(fmt.Sprint(pid)), 0) // it may have ended by itself
+				until[pid] = time.Now().Add(turn)
+			case time.Now().After(end):
+				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,7 +159,7 @@ func TestDatabaseConnectionsRunOut(t *testing.T) {
 	}, func() map[instance.Role]int { return roles(t) }))
 }
 
-// TestDescriptorsRunOut lets no daemon open another file or connection, one daemon after the other.
+// TestDescriptorsRunOut lets no daemon open another file or connection, one daemon after the other: who connects anew waits, until there are some again.
 func TestDescriptorsRunOut(t *testing.T) {
 	for _, r := range []instance.Role{instance.API, instance.Edge, instance.NodeAPI, instance.Manager, instance.Host} {
 		t.Run(string(r), func(t *testing.T) {
@@ -166,10 +167,36 @@ func TestDescriptorsRunOut(t *testing.T) {
 				pid := roles(t)[r]
 				most, hard := fileLimits(t, pid)
 				limitFiles(t, pid, 3, hard) // it has its own, and gets no more
-				return func() { limitFiles(t, pid, most, hard) }
+				if err := answersAnew(t, r, shortAnswer); err == nil {
+					t.Errorf("%s takes another connection", r)
+				}
+				return func() {
+					limitFiles(t, pid, most, hard)
+					if err := answersAnew(t, r, callDeadline); err != nil {
+						t.Errorf("%s has descriptors again: %v", r, err)
+					}
+				}
 			}, func() map[instance.Role]int { return roles(t) })
 		})
 	}
+}
+
+// shortAnswer is many times what a daemon takes to answer.
+const shortAnswer = 2 * time.Second
+
+// answersAnew asks a daemon something on a connection of its own.
+func answersAnew(t *testing.T, r instance.Role, within time.Duration) error {
+	t.Helper()
+	port, ok := platform.instance.OpsPort(r)
+	if !ok {
+		t.Fatalf("role %s has no port of its own", r)
+	}
+	once := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: within}
+	resp, err := once.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }
 
 // fileLimits are how many files a process may have open, and how many it may set itself.
