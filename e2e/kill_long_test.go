@@ -15,11 +15,11 @@ import (
 
 var killSeed = flag.Uint64("kill-seed", 0, "of the moments at which TestLongKilledInAVerb kills; 0: another one each time, which it prints")
 
-// killTrials is how often each of the daemons, and the machine, is killed in each verb.
-const killTrials = 3
+// killTrials is how often each of the daemons, PostgreSQL and the machine are killed in each verb.
+const killTrials = 2
 
-// TestLongKilledInAVerb kills each daemon of the way, and the machine, at any moment of a suspend, a restore, a snapshot, a fork and a rollback: afterwards the sandbox is
-// what it was or what it was to be, with all its memory, processes and files, no snapshot is half, and when all is deleted nothing is left.
+// TestLongKilledInAVerb kills each daemon of the way, PostgreSQL, and the machine, at any moment of each verb: afterwards the sandbox is what it was or what it was to be,
+// with all its memory, processes and files, nothing that it makes is half, and when all is deleted nothing is left.
 func TestLongKilledInAVerb(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -28,9 +28,9 @@ func TestLongKilledInAVerb(t *testing.T) {
 	t.Logf("-kill-seed %d repeats it", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	steps := map[string]int{}
-	for _, v := range []killedVerb{killedSuspend, killedRestore, killedSnapshot, killedFork, killedRollback} {
+	for _, v := range []killedVerb{killedCreate, killedStop, killedStart, killedPause, killedResume, killedDelete, killedSuspend, killedRestore, killedSnapshot, killedFork, killedRollback} {
 		usual := time.Duration(0)
-		for _, victim := range []instance.Role{"", instance.API, instance.NodeAPI, instance.Manager, instance.Host, machineVictim} {
+		for _, victim := range []instance.Role{"", instance.Postgres, instance.API, instance.NodeAPI, instance.Manager, instance.Host, machineVictim} {
 			for n := range killTrials {
 				if victim == "" && n > 0 {
 					break // nobody is killed: how long does it take?

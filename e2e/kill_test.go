@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,18 +44,29 @@ type trial struct {
 type killedVerb struct {
 	name   string
 	before func(*trial)
+	method string              // "" is POST
+	path   func(*trial) string // nil: the verb's own
 	query  func(*trial) string
 	body   func(*trial) any
 	after  func(*trial, client.Sandbox)
 }
 
 var (
+	killedCreate   = killedVerb{name: "create", path: func(*trial) string { return "" }, body: (*trial).another, after: (*trial).othersRun}
+	killedStop     = killedVerb{name: "stop", after: (*trial).stopsWhole}
+	killedStart    = killedVerb{name: "start", before: first("stop"), after: (*trial).startsWhole}
+	killedPause    = killedVerb{name: "pause", after: (*trial).wakesWhole}
+	killedResume   = killedVerb{name: "resume", before: first("pause"), after: (*trial).wakesWhole}
+	killedDelete   = killedVerb{name: "delete", method: http.MethodDelete, path: func(x *trial) string { return "/" + x.box.Id }, after: (*trial).isGoneOrWhole}
 	killedSuspend  = killedVerb{name: "suspend", after: (*trial).wakesWhole}
-	killedRestore  = killedVerb{name: "restore", before: func(x *trial) { verb(x.t, x.box.Id, "suspend") }, after: (*trial).wakesWhole}
+	killedRestore  = killedVerb{name: "restore", before: first("suspend"), after: (*trial).wakesWhole}
 	killedSnapshot = killedVerb{name: "snapshots", after: (*trial).snapshotIsWhole}
 	killedFork     = killedVerb{name: "fork", body: func(x *trial) any { return map[string]any{"count": 2, "metadata": map[string]string{"trial": x.tag}} }, after: (*trial).childrenAreWhole}
 	killedRollback = killedVerb{name: "rollback", before: (*trial).goOn, query: func(x *trial) string { return "snapshot=" + x.shot.Id }, after: (*trial).isThenOrNow}
 )
+
+// first does another verb before.
+func first(other string) func(*trial) { return func(x *trial) { verb(x.t, x.box.Id, other) } }
 
 func newTrial(t *testing.T, victim instance.Role) *trial {
 	x := &trial{t: t, victim: victim, tag: fmt.Sprint(time.Now().UnixNano())}
@@ -88,16 +100,20 @@ func (x *trial) do(v killedVerb, moment func(asked <-chan struct{})) (now client
 	if v.body != nil {
 		body = v.body(x)
 	}
-	what := v.name + "?wait=60s"
-	if v.query != nil {
-		what += "&" + v.query(x)
+	path := "/" + x.box.Id + "/" + v.name
+	if v.path != nil {
+		path = v.path(x)
 	}
-	step = x.ask(what, body, moment)
+	path += "?wait=60s"
+	if v.query != nil {
+		path += "&" + v.query(x)
+	}
+	step = x.ask(cmp.Or(v.method, http.MethodPost), path, body, moment)
 	return x.settle(), step
 }
 
-// ask asks for a verb, and kills the victim when moment returns, which is told of the answer that it has been done, or not. It returns what there was of a snapshot then, when both are over.
-func (x *trial) ask(verb string, body any, moment func(asked <-chan struct{})) (step string) {
+// ask asks for a verb, whose path goes on after that of all sandboxes, and kills the victim when moment returns, which is told of the answer that it has been done, or not. It returns what there was of a snapshot then, when both are over.
+func (x *trial) ask(method, path string, body any, moment func(asked <-chan struct{})) (step string) {
 	x.t.Helper()
 	pid := 0
 	if x.victim != "" && x.victim != machineVictim && x.victim != loadedVictim {
@@ -116,7 +132,7 @@ func (x *trial) ask(verb string, body any, moment func(asked <-chan struct{})) (
 		if body == nil {
 			text = nil
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, platform.url+"/v1/sandboxes/"+x.box.Id+"/"+verb, bytes.NewReader(text))
+		req, err := http.NewRequestWithContext(ctx, method, platform.url+"/v1/sandboxes"+path, bytes.NewReader(text))
 		if err != nil {
 			panic(err)
 		}
@@ -124,7 +140,7 @@ func (x *trial) ask(verb string, body any, moment func(asked <-chan struct{})) (
 		if res, err := http.DefaultClient.Do(req); err == nil { // whoever answers may be killed before
 			res.Body.Close()
 			if x.victim == "" && res.StatusCode >= 300 {
-				x.t.Errorf("%s: %s", verb, res.Status)
+				x.t.Errorf("%s %s: %s", method, path, res.Status)
 			}
 		}
 	}()
@@ -239,8 +255,9 @@ func (x *trial) step(known map[string]bool) string {
 func (x *trial) settle() (now client.Sandbox) {
 	x.t.Helper()
 	eventually(x.t, bootDeadline, "all that was under way has ended", func() bool {
+		now = client.Sandbox{}
 		for _, b := range x.all() {
-			if !slices.Contains([]client.SandboxState{"running", "suspended", "lost", "failed"}, b.State) {
+			if !slices.Contains([]client.SandboxState{"running", "paused", "suspended", "stopped", "lost", "failed", "deleted"}, b.State) {
 				return false
 			}
 			if b.Id != x.box.Id {
@@ -254,6 +271,12 @@ func (x *trial) settle() (now client.Sandbox) {
 		for s, err := range platform.client.ListSnapshots(x.t.Context(), x.box.Id) {
 			if err != nil || s.State == "making" {
 				return false
+			}
+		}
+		if now.Id == "" { // a deleted one isn't listed
+			got, err := platform.client.GetSandbox(x.t.Context(), x.box.Id)
+			if err == nil && got.State == "deleted" {
+				now = got
 			}
 		}
 		return now.Id != ""
@@ -309,6 +332,53 @@ func (x *trial) startsFromItsDisk() {
 	runIn(x.t, x.box, shell("true")).want(x.t, 0, "", "")
 }
 
+// stopsWhole: it runs on with all that it had, or it's stopped and starts with all that was on its disk, which is what its guest has written out if its machine was killed.
+func (x *trial) stopsWhole(now client.Sandbox) {
+	x.t.Helper()
+	if now.State == "stopped" && x.victim == machineVictim {
+		x.startsFromItsDisk()
+		return
+	}
+	if now.State == "stopped" {
+		x.startsWhole(now)
+		return
+	}
+	x.wakesWhole(now)
+}
+
+// startsWhole: it runs, or can be started, with all that was on its disk when it was stopped.
+func (x *trial) startsWhole(now client.Sandbox) {
+	x.t.Helper()
+	if now.State != "running" {
+		verb(x.t, x.box.Id, "start")
+	}
+	runIn(x.t, x.box, shell("cat /root/note")).want(x.t, 0, "old", "")
+}
+
+// isGoneOrWhole: it's deleted, or nobody has heard that it's to be.
+func (x *trial) isGoneOrWhole(now client.Sandbox) {
+	x.t.Helper()
+	if now.State != "deleted" {
+		x.wakesWhole(now)
+		return
+	}
+	if m := x.machine(); m != 0 {
+		x.t.Errorf("it's deleted, and has process %d", m)
+	}
+}
+
+// another is the body of a request for one sandbox more.
+func (x *trial) another() any {
+	return map[string]any{"template": "mini", "metadata": map[string]string{"trial": x.tag}}
+}
+
+// othersRun: what was created runs, and who was there before goes on.
+func (x *trial) othersRun(now client.Sandbox) {
+	x.t.Helper()
+	x.others(func(b client.Sandbox) { runIn(x.t, b, shell("echo here")).want(x.t, 0, "here\n", "") })
+	x.wakesWhole(now)
+}
+
 // snapshotIsWhole: the sandbox goes on, and a snapshot that is ready has all of it.
 func (x *trial) snapshotIsWhole(now client.Sandbox) {
 	x.t.Helper()
@@ -326,6 +396,13 @@ func (x *trial) snapshotIsWhole(now client.Sandbox) {
 // childrenAreWhole: each child has all that its source had, or is gone if it never came to run; and the source goes on.
 func (x *trial) childrenAreWhole(now client.Sandbox) {
 	x.t.Helper()
+	x.others(func(b client.Sandbox) { recalls(x.t, b, "old", x.pid) })
+	x.wakesWhole(now)
+}
+
+// others looks at each sandbox that the verb made, which must run. They live as long as the trial.
+func (x *trial) others(look func(client.Sandbox)) {
+	x.t.Helper()
 	for _, b := range x.all() {
 		if b.Id == x.box.Id {
 			continue
@@ -336,12 +413,11 @@ func (x *trial) childrenAreWhole(now client.Sandbox) {
 			}
 		})
 		if b.State != "running" {
-			x.t.Errorf("a child is %s: %+v", b.State, b.Error)
+			x.t.Errorf("%s is %s: %+v", b.Id, b.State, b.Error)
 			continue
 		}
-		recalls(x.t, b, "old", x.pid)
+		look(b)
 	}
-	x.wakesWhole(now)
 }
 
 // isThenOrNow: it's what it was when the snapshot was taken, or what it became since; if that is lost, the former.
