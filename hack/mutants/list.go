@@ -209,7 +209,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "suspended before the machine has ended", kind: unit, file: "internal/host/execution/suspend.go",
-		old: `"end the machine of a suspended execution", e.endOrFree}`, new: `"end the machine of a suspended execution", func(context.Context) error { return nil }}`,
+		old: "err := e.endOrFree(ctx)", new: "err := error(nil)",
 		pkg: "internal/host/execution", test: "TestSuspendedSaysThatTheMachineIsGone",
 	},
 	{
@@ -449,8 +449,28 @@ var mutants = []mutant{
 	},
 	{
 		name: "memory is promised twice", kind: unit, file: "internal/control/placement/placement.go",
-		old: "load: room.Load.MemoryBytes, most: memory,", new: "load: room.Load.MemoryBytes, most: 2 * memory,",
+		old: "most: memory - min(f.ReservedBytes, memory)", new: "most: 2 * memory",
 		pkg: "internal/control/placement", test: "TestCheck",
+	},
+	{
+		name: "VMMs are promised no memory", kind: unit, file: "internal/control/placement/placement.go",
+		old: "load: room.Load.MemoryBytes + room.Load.Machines*f.OverheadBytes,", new: "load: room.Load.MemoryBytes,",
+		pkg: "internal/control/placement", test: "TestCheck",
+	},
+	{
+		name: "the node promises memory twice", kind: unit, file: "internal/host/promise/promise.go",
+		old: "bytes > l.most-taken {", new: "bytes > 2*l.most-taken {",
+		pkg: "internal/host/promise", test: "TestNeverPromisesMore",
+	},
+	{
+		name: "a shared memory is forgotten with its template", kind: unit, file: "internal/host/execution/create.go",
+		old: "e.unshare = e.cfg.Promises.Hold(shared)", new: "e.unshare = func() { _ = shared }",
+		pkg: "internal/host/execution", test: "TestASharedMemoryCountsUntilTheLastMachineIsGone",
+	},
+	{
+		name: "the next life forgets what was promised", kind: unit, file: "internal/host/execution/table.go",
+		old: "\t\te.recall()\n", new: "",
+		pkg: "internal/host/execution", test: "TestMemoryIsPromisedOnce",
 	},
 	{
 		name: "every process rolls", kind: unit, file: "internal/control/sandboxes/verbs_snapshot.go",

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/execution"
@@ -20,6 +22,7 @@ import (
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/meminfo"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/service"
 	"github.com/space-platform/space/internal/host/session"
@@ -115,10 +118,15 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 		return err
 	}
 	changes, facts := service.NewChanges(), factsOf(c)
+	promises := promise.New(int64(facts.GetSandboxMemoryBytes()))
+	recalled, err := execution.Recall(executions, promises, c.overhead()) // before templates take what is left for their machines to share
+	if err != nil {
+		return err
+	}
 	if h.uploads, err = upload.Open(filepath.Join(c.DataDir, uploadsName), changes.Notify); err != nil {
 		return err
 	}
-	h.templates, err = h.openTemplates(ctx, c, pool, changes.Notify)
+	h.templates, err = h.openTemplates(ctx, c, pool, promises, changes.Notify)
 	if err != nil {
 		return err
 	}
@@ -133,7 +141,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	h.snapshots, err = snapshot.Open(snapshot.Config{
 		Dir: filepath.Join(c.Volume.Path, snapshotsName), Volume: volume{}, Own: disk.OwnParts, Changed: changes.Notify,
 		Template: h.templates.Origin, Extents: disk.Extents, Templates: filepath.Join(c.Volume.Path, templatesName),
-		Seal: c.Driver.Capabilities().SealedMemory && !c.Driver.Capabilities().SharedMemory, MemoryBytes: int64(facts.GetMemoryBytes()),
+		Seal: c.Driver.Capabilities().SealedMemory && !c.Driver.Capabilities().SharedMemory, MemoryBytes: int64(facts.GetMemoryBytes()), Promises: promises,
 	})
 	if err != nil {
 		return err
@@ -141,14 +149,16 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Keep: p.Keep, Reserve: p.Reserve, Changed: changes.Notify,
-		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Sessions: session.Limits{Ends: ends},
+		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Promises: promises, Overhead: c.overhead(), Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err
 	}
+	recalled()
 	p.largest = h.executions.Largest
 	h.service = &service.Host{
-		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Facts: p.Facts, Changes: changes,
+		Node: c.Instance.Node(), Executions: h.executions, Templates: h.templates, Snapshots: h.snapshots, Uploads: h.uploads, Ends: ends, Changes: changes,
+		Facts: func() *controlv1.NodeFacts { return withPromises(p.Facts(), promises) },
 	}
 	watched, unwatch := context.WithCancel(context.Background())
 	h.unwatch = unwatch
@@ -156,7 +166,14 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, changed func()) (*template.Store, error) {
+// withPromises are facts with what the memory is promised to beside sandboxes.
+func withPromises(f *controlv1.NodeFacts, l *promise.Ledger) *controlv1.NodeFacts {
+	out := proto.CloneOf(f)
+	out.ReservedMemoryBytes = uint64(l.Beside())
+	return out
+}
+
+func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, promises *promise.Ledger, changed func()) (*template.Store, error) {
 	u, err := c.Volume.Usage()
 	if err != nil {
 		return nil, err
@@ -164,7 +181,7 @@ func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, cha
 	return template.Open(ctx, template.Config{
 		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), Sets: filepath.Join(c.Volume.Path, setsName), LayerBytes: u.Bytes / layersShare,
 		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure, Allowed: c.Allowed,
-		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Memory: meminfo.Read, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Memory: meminfo.Read, Promises: promises, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Kernel: c.Kernel, Helper: c.Helper, Uploads: h.uploads, Changed: changed,
 	})
 }
@@ -231,7 +248,8 @@ func factsOf(c Config) *controlv1.NodeFacts {
 	}
 	return &controlv1.NodeFacts{
 		Driver: c.Driver.Name(), Acceleration: c.Driver.Capabilities().Acceleration, Cpus: uint32(runtime.NumCPU()),
-		MemoryBytes: uint64(memory.Total), Version: c.Version, SandboxMemoryBytes: promise(memory.Total, c.MemoryOvercommit),
+		MemoryBytes: uint64(memory.Total), Version: c.Version, SandboxMemoryBytes: uint64(promisable(memory.Total, c.MemoryOvercommit)),
+		OverheadBytes: uint64(c.overhead()),
 	}
 }
 

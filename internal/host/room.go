@@ -13,12 +13,27 @@ const (
 	memoryShare  = 32        // of all memory this part, if that's more
 )
 
-// hostShare is the part of all memory that isn't promised to sandboxes: the kernel's, the daemons', the warm pool's, and what machines take beside their guests' memory.
-const hostShare = 8
+// What isn't promised to machines: the kernel's, the daemons', the database's. The warm pool lives in what hasn't been promised yet.
+const (
+	hostShare = 8       // of all memory this part, or
+	hostLeast = 1 << 30 // bytes, if that's more: a node without sandboxes takes some 600 MB, and saves may hold 384 MiB
+)
 
-// promise is how much memory sandboxes may be promised together. As long as that is no more than there is, none of them can touch a page that the host doesn't have.
-func promise(total int64, overcommit int) uint64 {
-	return uint64(total-total/hostShare) * uint64(max(overcommit, 1))
+// pagerBytes is what the process takes that brings a machine's memory page by page: 5 to 9 MiB were measured.
+const pagerBytes = 12 << 20
+
+// promisable is how much memory machines may be promised together. As long as that is no more than there is, none of them can touch a page that the host doesn't have.
+func promisable(total int64, overcommit int) int64 {
+	return max(total-max(total/hostShare, hostLeast), 0) * int64(max(overcommit, 1))
+}
+
+// overhead is what a machine is promised beside its guest's memory.
+func (c Config) overhead() int64 {
+	n := c.Driver.Capabilities().OverheadBytes
+	if c.Paged {
+		n += pagerBytes
+	}
+	return n
 }
 
 // room says why the node has no room for another machine.

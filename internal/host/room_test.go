@@ -8,13 +8,13 @@ import (
 	"github.com/space-platform/space/internal/host/meminfo"
 )
 
-func TestPromise(t *testing.T) {
+func TestPromisable(t *testing.T) {
 	for _, x := range []struct {
 		total      int64
 		overcommit int
-		want       uint64
-	}{{8 << 30, 0, 7 << 30}, {8 << 30, 1, 7 << 30}, {8 << 30, 3, 21 << 30}, {0, 1, 0}} {
-		if got := promise(x.total, x.overcommit); got != x.want {
+		want       int64
+	}{{8 << 30, 0, 7 << 30}, {8 << 30, 1, 7 << 30}, {8 << 30, 3, 21 << 30}, {4 << 30, 1, 4<<30 - hostLeast}, {hostLeast / 2, 1, 0}, {0, 1, 0}} {
+		if got := promisable(x.total, x.overcommit); got != x.want {
 			t.Errorf("of %d, %d times: %d, want %d", x.total, x.overcommit, got, x.want)
 		}
 	}

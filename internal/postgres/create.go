@@ -183,7 +183,8 @@ func admissionQuota(a db.AdmissionRow) record.Quota {
 func admissionRoom(a db.AdmissionRow) record.Room {
 	return nodeRoom(db.NodeRoomRow{
 		Cpus: a.Cpus, MemoryBytes: a.MemoryBytes, SandboxMemoryBytes: a.SandboxMemoryBytes, DiskBytes: a.DiskBytes, DiskFreeBytes: a.DiskFreeBytes,
-		DiskPressure: a.DiskPressure, LoadVcpus: a.LoadVcpus, LoadMemoryBytes: a.LoadMemoryBytes,
+		DiskPressure: a.DiskPressure, OverheadBytes: a.OverheadBytes, ReservedMemoryBytes: a.ReservedMemoryBytes,
+		LoadMachines: a.LoadMachines, LoadVcpus: a.LoadVcpus, LoadMemoryBytes: a.LoadMemoryBytes,
 	})
 }
 

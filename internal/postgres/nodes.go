@@ -26,6 +26,7 @@ func (s *Store) Node(ctx context.Context, name string) (record.Node, error) {
 			Driver: r.Driver, Acceleration: r.Acceleration, CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), Version: r.Version,
 			SandboxMemoryBytes: uint64(r.SandboxMemoryBytes), MemoryAvailableBytes: uint64(r.MemoryAvailableBytes),
 			DiskBytes: uint64(r.DiskBytes), DiskFreeBytes: uint64(r.DiskFreeBytes), DiskPressure: record.DiskPressure(r.DiskPressure),
+			OverheadBytes: uint64(r.OverheadBytes), ReservedBytes: uint64(r.ReservedMemoryBytes),
 		}}
 		return nil
 	})

@@ -60,7 +60,7 @@ func seeNode(ctx context.Context, q *db.Queries, name string, f record.Facts) er
 	return q.SeeNode(later(ctx), db.SeeNodeParams{
 		Name: name, Driver: f.Driver, Acceleration: f.Acceleration, Cpus: int32(f.CPUs), MemoryBytes: int64(f.MemoryBytes), Version: f.Version,
 		SandboxMemoryBytes: int64(f.SandboxMemoryBytes), MemoryAvailableBytes: int64(f.MemoryAvailableBytes), DiskBytes: int64(f.DiskBytes), DiskFreeBytes: int64(f.DiskFreeBytes),
-		DiskPressure: string(f.DiskPressure),
+		DiskPressure: string(f.DiskPressure), OverheadBytes: int64(f.OverheadBytes), ReservedMemoryBytes: int64(f.ReservedBytes),
 	})
 }
 

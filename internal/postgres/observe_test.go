@@ -117,7 +117,7 @@ func TestWanted(t *testing.T) {
 // TestASilentNodeKeepsItsFacts: a manager that was restarted reports before it has heard from its host.
 func TestASilentNodeKeepsItsFacts(t *testing.T) {
 	s := newScene(t, pgtest.Pool(t))
-	facts := record.Facts{Driver: "qemu", Acceleration: "tcg", CPUs: 2, MemoryBytes: 1 << 30, Version: "1"}
+	facts := record.Facts{Driver: "qemu", Acceleration: "tcg", CPUs: 2, MemoryBytes: 1 << 30, Version: "1", SandboxMemoryBytes: 1 << 29, OverheadBytes: 16 << 20, ReservedBytes: 1 << 20}
 	for _, f := range []record.Facts{facts, {}} {
 		if _, err := s.store.Observe(t.Context(), record.Seen{Node: s.name, Facts: &f}); err != nil {
 			t.Fatal(err)

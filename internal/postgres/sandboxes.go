@@ -38,8 +38,9 @@ func nodeRoom(r db.NodeRoomRow) record.Room {
 		Facts: record.Facts{
 			CPUs: uint32(r.Cpus), MemoryBytes: uint64(r.MemoryBytes), SandboxMemoryBytes: uint64(r.SandboxMemoryBytes), DiskBytes: uint64(r.DiskBytes),
 			DiskFreeBytes: uint64(r.DiskFreeBytes), DiskPressure: record.DiskPressure(r.DiskPressure),
+			OverheadBytes: uint64(r.OverheadBytes), ReservedBytes: uint64(r.ReservedMemoryBytes),
 		},
-		Load: record.Load{VCPUs: uint64(r.LoadVcpus), MemoryBytes: uint64(r.LoadMemoryBytes)},
+		Load: record.Load{Machines: uint64(r.LoadMachines), VCPUs: uint64(r.LoadVcpus), MemoryBytes: uint64(r.LoadMemoryBytes)},
 	}
 }
 

@@ -1076,6 +1076,12 @@ type Node struct {
 	// Name As executions name it.
 	Name string `json:"name"`
 
+	// OverheadMb MiB, that each of them is promised beside its own memory, for its virtual machine monitor.
+	OverheadMb *int `json:"overhead_mb,omitempty"`
+
+	// ReservedMemoryMb MiB, of `sandbox_memory_mb`: what template builds have now, and memory that sandboxes share.
+	ReservedMemoryMb *int `json:"reserved_memory_mb,omitempty"`
+
 	// SandboxMemoryMb MiB, that running and paused sandboxes may be promised together.
 	SandboxMemoryMb *int `json:"sandbox_memory_mb,omitempty"`
 

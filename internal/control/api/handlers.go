@@ -114,6 +114,10 @@ func renderNode(n record.Node) gen.Node {
 		Name: n.Name, Driver: f.Driver, Acceleration: f.Acceleration, TenantBoundary: f.TenantBoundary(), Connected: n.Connected, Vcpus: &cpus, MemoryMb: &memory,
 		SandboxMemoryMb: &promised, Advice: notEmpty(f.Advice()), Version: notEmpty(f.Version),
 	}
+	if f.OverheadBytes > 0 {
+		overhead, reserved := int(f.OverheadBytes/record.MiB), int(f.ReservedBytes/record.MiB)
+		out.OverheadMb, out.ReservedMemoryMb = &overhead, &reserved
+	}
 	if f.MemoryAvailableBytes > 0 {
 		available := int(f.MemoryAvailableBytes / record.MiB)
 		out.MemoryAvailableMb = &available

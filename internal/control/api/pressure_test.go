@@ -85,11 +85,18 @@ func TestAFullVolume(t *testing.T) {
 	r.do(t, "GET", "/readyz", nil).want(t, 200)
 }
 
-// TestMemoryIsPromisedOnce has a node with memory for two sandboxes. Paused ones count, suspended ones don't.
+// TestMemoryIsPromisedOnce has a node with memory for two sandboxes, their VMMs, and something else. Paused ones count, suspended ones don't.
 func TestMemoryIsPromisedOnce(t *testing.T) {
 	r := newRig(t)
-	r.node.change(func() { r.node.facts.SandboxMemoryBytes = 300 << 20 })
+	r.node.change(func() {
+		f := &r.node.facts
+		f.OverheadBytes, f.ReservedBytes = 20<<20, 4<<20
+		f.SandboxMemoryBytes = 2*(128+20)<<20 + f.ReservedBytes
+	})
 	first, second := r.sandbox(t), r.sandbox(t)
+	if n := decode[gen.Node](t, r.do(t, "GET", "/v1/node", nil).want(t, 200)); *n.SandboxMemoryMb != 300 || *n.OverheadMb != 20 || *n.ReservedMemoryMb != 4 {
+		t.Errorf("the node has %+v", n)
+	}
 	create := func() reply { return r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`) }
 	create().code(t, space.CodeCapacity)
 	r.verb(t, first.Id, "pause")

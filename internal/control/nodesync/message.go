@@ -52,7 +52,7 @@ func readReport(m *controlv1.SynchronizeRequest) (Report, error) {
 		MemoryBytes: min(m.GetFacts().GetMemoryBytes(), maxNodeBytes), Version: clean(m.GetFacts().GetVersion()),
 		SandboxMemoryBytes: min(m.GetFacts().GetSandboxMemoryBytes(), maxNodeBytes), MemoryAvailableBytes: min(m.GetFacts().GetMemoryAvailableBytes(), maxNodeBytes),
 		DiskBytes: min(m.GetFacts().GetDiskBytes(), maxNodeBytes), DiskFreeBytes: min(m.GetFacts().GetDiskFreeBytes(), maxNodeBytes),
-		DiskPressure: readPressure(m.GetFacts().GetDiskPressure()),
+		DiskPressure: readPressure(m.GetFacts().GetDiskPressure()), OverheadBytes: min(m.GetFacts().GetOverheadBytes(), maxNodeBytes), ReservedBytes: min(m.GetFacts().GetReservedMemoryBytes(), maxNodeBytes),
 	}}
 	for _, e := range m.Executions {
 		r, err := readExecution(e)

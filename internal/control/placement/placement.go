@@ -17,8 +17,8 @@ const CPUOvercommit = 64
 // capacity_exhausted. A node that has never called has none: unavailable.
 //
 // Memory isn't promised twice, unless the node says so: machines share their template's and touch a part of their own, but each may touch all of it, and then the host
-// must have it. A paused machine counts, since it may go on at any time; a suspended one doesn't. What the node keeps for itself and whether it has memory at that
-// moment is the node's to say.
+// must have it, and what its VMM takes beside. A paused machine counts, since it may go on at any time; a suspended one doesn't. What the node keeps for itself and whether
+// it has memory at that moment is the node's to say; so is the last word, since what it has reserved for other things may have changed since it told.
 func Check(room record.Room, shape record.Shape) error { return check(room, shape, 1) }
 
 // check is Check for as many of them. If not all of them have room, the error says how many do.
@@ -30,11 +30,15 @@ func check(room record.Room, shape record.Shape, count int) error {
 		return space.Errorf(space.CodeUnavailable, "the node hasn't said yet what it has: try again in a moment")
 	case shape.VCPUs > f.CPUs:
 		return unavailable("vcpus", "is %d: the node has %d CPUs, and a sandbox has at most as many", shape.VCPUs, f.CPUs)
-	case shape.MemoryBytes > memory || shape.MemoryBytes > f.MemoryBytes:
-		return unavailable("memory_mb", "is %d MiB: the node has %d MiB for sandboxes, and one has at most as much", shape.MemoryMiB(), min(memory, f.MemoryBytes)/record.MiB)
+	case shape.MemoryBytes+f.OverheadBytes > memory || shape.MemoryBytes+f.OverheadBytes > f.MemoryBytes:
+		most := min(memory, f.MemoryBytes)
+		return unavailable("memory_mb", "is %d MiB: the node has %d MiB for sandboxes, and one has at most %d", shape.MemoryMiB(), most/record.MiB, (most-min(f.OverheadBytes, most))/record.MiB)
 	}
 	cpus := resource{unit: "vCPUs", size: 1, load: room.Load.VCPUs, most: uint64(f.CPUs) * CPUOvercommit, each: uint64(shape.VCPUs)}
-	bytes := resource{unit: "MiB", of: " of memory", size: record.MiB, load: room.Load.MemoryBytes, most: memory, each: shape.MemoryBytes}
+	bytes := resource{
+		unit: "MiB", of: " of memory", size: record.MiB, load: room.Load.MemoryBytes + room.Load.Machines*f.OverheadBytes, most: memory - min(f.ReservedBytes, memory),
+		each: shape.MemoryBytes + f.OverheadBytes,
+	}
 	short := cpus
 	if bytes.fit() < cpus.fit() {
 		short = bytes

@@ -16,6 +16,7 @@ func TestCheck(t *testing.T) {
 	node := record.Facts{CPUs: 2, MemoryBytes: 1 << 30}
 	twice := record.Facts{CPUs: 2, MemoryBytes: 1 << 30, SandboxMemoryBytes: 2 << 30}
 	small := record.Shape{VCPUs: 1, MemoryBytes: 128 << 20, DiskBytes: 1}
+	beside := record.Facts{CPUs: 2, MemoryBytes: 1 << 30, SandboxMemoryBytes: 600 << 20, OverheadBytes: 20 << 20, ReservedBytes: 4 << 20} // four of 128 MiB and their VMMs fit
 	for _, x := range []struct {
 		name  string
 		room  record.Room
@@ -35,6 +36,12 @@ func TestCheck(t *testing.T) {
 		{name: "a node that promises it twice", room: record.Room{Facts: twice, Load: record.Load{MemoryBytes: 2<<30 - 128<<20}}, shape: small},
 		{name: "more than twice", room: record.Room{Facts: twice, Load: record.Load{MemoryBytes: 2<<30 - 128<<20 + 1}}, shape: small, code: space.CodeCapacity},
 		{name: "more than there is of what is promised twice", room: record.Room{Facts: twice}, shape: record.Shape{VCPUs: 1, MemoryBytes: 1<<30 + 1}, code: space.CodeShapeUnavailable, field: "memory_mb"},
+		{name: "the last memory with what VMMs take", room: record.Room{Facts: beside, Load: record.Load{Machines: 3, MemoryBytes: 3 * 128 << 20}}, shape: small},
+		{name: "what the VMM takes", room: record.Room{Facts: beside, Load: record.Load{Machines: 3, MemoryBytes: 3*128<<20 + 4<<20 + 1}}, shape: small, code: space.CodeCapacity},
+		{name: "what other VMMs take", room: record.Room{Facts: beside, Load: record.Load{Machines: 4, MemoryBytes: 3 * 128 << 20}}, shape: small, code: space.CodeCapacity},
+		{name: "all that there is beside its VMM", room: record.Room{Facts: beside}, shape: record.Shape{VCPUs: 1, MemoryBytes: 576 << 20}},
+		{name: "what is reserved at the moment", room: record.Room{Facts: beside}, shape: record.Shape{VCPUs: 1, MemoryBytes: 576<<20 + 1}, code: space.CodeCapacity},
+		{name: "more than there is beside its VMM", room: record.Room{Facts: beside}, shape: record.Shape{VCPUs: 1, MemoryBytes: 580<<20 + 1}, code: space.CodeShapeUnavailable, field: "memory_mb"},
 		{name: "unknown node", shape: small, code: space.CodeUnavailable},
 	} {
 		err := placement.Check(x.room, x.shape)
@@ -85,15 +92,16 @@ func TestSaysHowManyFit(t *testing.T) {
 // TestNeverOvercommitsMore places machines until no more fit, and holds the sum to the factors.
 func TestNeverOvercommitsMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		room := record.Room{Facts: record.Facts{CPUs: rapid.Uint32Range(1, 8).Draw(t, "cpus"), MemoryBytes: rapid.Uint64Range(1, 1<<36).Draw(t, "memory")}}
+		room := record.Room{Facts: record.Facts{CPUs: rapid.Uint32Range(1, 8).Draw(t, "cpus"), MemoryBytes: rapid.Uint64Range(1, 1<<36).Draw(t, "memory"),
+			OverheadBytes: rapid.Uint64Range(0, 1<<28).Draw(t, "overhead"), ReservedBytes: rapid.Uint64Range(0, 1<<32).Draw(t, "reserved")}}
 		for range 300 {
 			shape := record.Shape{VCPUs: rapid.Uint32Range(1, 32).Draw(t, "vcpus"), MemoryBytes: rapid.Uint64Range(1, 1<<36).Draw(t, "bytes")}
 			if placement.Check(room, shape) == nil {
-				room.Load.VCPUs += uint64(shape.VCPUs)
-				room.Load.MemoryBytes += shape.MemoryBytes
+				room = room.With(shape)
 			}
 		}
-		if room.Load.VCPUs > uint64(room.Facts.CPUs)*placement.CPUOvercommit || room.Load.MemoryBytes > room.Facts.SandboxMemory() {
+		machines := room.Load.MemoryBytes + room.Load.Machines*room.Facts.OverheadBytes
+		if room.Load.VCPUs > uint64(room.Facts.CPUs)*placement.CPUOvercommit || room.Load.Machines > 0 && machines+room.Facts.ReservedBytes > room.Facts.SandboxMemory() {
 			t.Fatalf("%+v", room)
 		}
 	})

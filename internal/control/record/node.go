@@ -16,6 +16,8 @@ type Facts struct {
 	Version      string
 
 	SandboxMemoryBytes   uint64 // that sandboxes may be promised together; 0: not said
+	OverheadBytes        uint64 // that each machine is promised beside its guest's memory
+	ReservedBytes        uint64 // of SandboxMemoryBytes: what template builds have at the moment, and memory that machines share
 	MemoryAvailableBytes uint64 // at the moment; 0: not said, as of the next two
 	DiskBytes            uint64 // of the volume with disks and snapshots
 	DiskFreeBytes        uint64

@@ -170,13 +170,14 @@ type Room struct {
 
 // Load is what machines take together.
 type Load struct {
+	Machines    uint64
 	VCPUs       uint64
-	MemoryBytes uint64
+	MemoryBytes uint64 // of their guests
 }
 
 // With is the room that is left beside another machine.
 func (r Room) With(s Shape) Room {
-	r.Load.VCPUs, r.Load.MemoryBytes = r.Load.VCPUs+uint64(s.VCPUs), r.Load.MemoryBytes+s.MemoryBytes
+	r.Load.Machines, r.Load.VCPUs, r.Load.MemoryBytes = r.Load.Machines+1, r.Load.VCPUs+uint64(s.VCPUs), r.Load.MemoryBytes+s.MemoryBytes
 	return r
 }
 

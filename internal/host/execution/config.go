@@ -7,6 +7,7 @@ import (
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/meminfo"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/snapshot"
@@ -31,6 +32,8 @@ type Config struct {
 	Sessions   session.Limits
 	Pool       PoolConfig
 	Memory     func() (meminfo.Facts, error)
+	Promises   *promise.Ledger                                       // of the node's memory
+	Overhead   int64                                                 // bytes of it that a machine's VMM may take, beside its guest's memory
 	Room       func() error                                          // says why there is no room for another disk; a *space.Error
 	Keep       func(memory int64) error                              // keeps room for the suspend of a machine with so many bytes of memory (see Largest), or says why it can't; a *space.Error
 	Reserve    func(memory int64) (done func())                      // gives such a suspend the room that's kept for it, if there's no other

@@ -48,6 +48,7 @@ func (e *execution) begin(ctx context.Context) bool {
 		e.log.ErrorContext(ctx, "what a failed creation left is still there", "err", err)
 	}
 	cancel()
+	e.unpromise()
 	e.become(space.ExecutionFailed, problemOf(err))
 	e.finishEnding(ctx)
 	return false
@@ -75,6 +76,9 @@ func (e *execution) create(ctx context.Context) error {
 	e.memory = o.size.MemoryBytes
 	e.mu.Unlock()
 	if err := e.cfg.Keep(o.size.MemoryBytes); err != nil {
+		return err
+	}
+	if e.takeBack, err = e.promise(o.size.MemoryBytes); err != nil {
 		return err
 	}
 	e.table.pool.arrived(e.recorded(), o.size)
@@ -179,6 +183,12 @@ func (e *execution) raise(ctx context.Context, o origin, place jail.Spec, laps *
 		return err
 	}
 	place.Limits.MemoryBytes += lacks
+	shared, err := o.shared()
+	if err != nil {
+		return err
+	}
+	e.unshare()
+	e.unshare = e.cfg.Promises.Hold(shared)
 	var home vmm.Enclosure
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.clone(o, place.UID) })
@@ -216,11 +226,15 @@ func (e *execution) startDurable(ctx context.Context, home vmm.Enclosure, o orig
 
 // reserve puts the record on file, with a uid.
 func (e *execution) reserve(o origin) error {
+	shared, err := o.shared()
+	if err != nil {
+		return err
+	}
 	uid, err := e.takeUID()
 	if err != nil {
 		return err
 	}
-	if err := e.change(func(r *record) { r.UID, r.Size, r.Lineage = uid, o.size, o.lineage }); err != nil {
+	if err := e.change(func(r *record) { r.UID, r.Size, r.Lineage, r.Shared = uid, o.size, o.lineage, shared }); err != nil {
 		e.cfg.UIDs.Give(uid)
 		return fmt.Errorf("reserve execution %s: %w", e.route.Execution, err)
 	}

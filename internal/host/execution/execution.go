@@ -44,6 +44,8 @@ type execution struct {
 	machine  vmm.Machine // nil while there is none
 	link     *link.Link  // nil while there is none
 	released bool        // see release
+	takeBack func()      // takes back the memory that its machine was promised
+	unshare  func()      // and its part in what machines share
 
 	mu       sync.Mutex // guards what follows
 	rec      record
@@ -57,7 +59,7 @@ type execution struct {
 func (t *Table) newExecution(dir string, r record) *execution {
 	e := &execution{
 		cfg: &t.cfg, table: t, route: r.Route, dir: dir, rec: r,
-		log:     slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox),
+		log: slog.With("execution", r.Route.Execution, "sandbox", r.Route.Sandbox), takeBack: func() {}, unshare: func() {},
 		removal: make(chan struct{}), stopping: make(chan struct{}), settled: make(chan struct{}), ended: make(chan struct{}),
 		meter: meter{turn: make(chan struct{}, 1)}, calls: make(chan struct{}, maxCalls), commands: make(chan command, maxCommands), freed: make(chan struct{}), attached: make(chan struct{}), gone: make(chan struct{}),
 	}

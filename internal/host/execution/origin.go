@@ -7,6 +7,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/machine"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/template"
@@ -37,6 +38,14 @@ func (o origin) sharedLacks() (int64, error) {
 		return 0, nil
 	}
 	return seal.Lacks(o.snapshot.Sealed)
+}
+
+// shared is the memory that the machine shares with others; zero: none.
+func (o origin) shared() (promise.Shared, error) {
+	if o.snapshot == nil || o.snapshot.Sealed == nil {
+		return promise.Shared{}, nil
+	}
+	return seal.Identify(o.snapshot.Sealed)
 }
 
 // findOrigin finds what the record asks for.

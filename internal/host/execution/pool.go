@@ -187,14 +187,14 @@ func (p *pool) discardOldest(k kind) {
 	p.slots[k] = p.slots[k][1:]
 }
 
-// room is how many bytes slots may take: what they take, and what the node has to spare. mu is held.
+// room is how many bytes slots may take: what they take, and what the node has to spare and hasn't promised. mu is held.
 func (p *pool) room() int64 {
 	f, err := p.table.cfg.Memory()
 	if err != nil {
 		slog.Error("the pool gets no more machines", "err", err)
 		return 0
 	}
-	room := f.Available - f.Total/memoryShare
+	room := min(f.Available-f.Total/memoryShare, p.table.cfg.Promises.Left())
 	for _, have := range p.slots {
 		for _, s := range have {
 			room += s.bytes

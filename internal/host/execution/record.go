@@ -13,6 +13,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/durable"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/session"
 	"github.com/space-platform/space/internal/host/vmm"
@@ -48,6 +49,7 @@ type record struct {
 	Since    time.Time            `json:"since"`
 	Error    *problem             `json:"error,omitempty"`    // with failed and lost
 	Machine  *vmm.Handle          `json:"machine,omitempty"`  // while there is one
+	Shared   promise.Shared       `json:"shared,omitzero"`    // the memory that it shares with others
 	Stopping bool                 `json:"stopping,omitempty"` // Stop was called: it becomes stopped, or is removed
 	Grace    time.Duration        `json:"grace,omitempty"`    // with Stopping: what the processes have between SIGTERM and SIGKILL
 	Removing bool                 `json:"removing,omitempty"` // Remove was called: nothing else will happen

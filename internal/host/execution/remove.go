@@ -21,7 +21,11 @@ func (e *execution) finishEnding(ctx context.Context) {
 		e.log.Error("can't read the sessions of an ended execution", "err", err)
 	}
 	signal(e.attached)
-	if !e.insist(ctx, "free what an ended execution holds", e.free) || !e.insist(ctx, "write out an ended execution's disk", e.syncDisk) {
+	if !e.insist(ctx, "free what an ended execution holds", e.free) {
+		return
+	}
+	e.unpromise()
+	if !e.insist(ctx, "write out an ended execution's disk", e.syncDisk) {
 		return
 	}
 	signal(e.freed)
@@ -45,7 +49,9 @@ func (e *execution) demolish(ctx context.Context) {
 	if e.sessions != nil {
 		e.sessions.End(space.Errorf(space.CodeExecutionLost, "the sandbox's machine was removed"))
 	}
-	e.insist(ctx, "free what a removed execution holds", e.free)
+	if e.insist(ctx, "free what a removed execution holds", e.free) {
+		e.unpromise()
+	}
 	e.letGo()
 	e.insist(ctx, "remove the files of an execution", e.erase)
 	if ctx.Err() != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/meminfo"
 	"github.com/space-platform/space/internal/host/netns"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/session"
@@ -36,11 +37,17 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
+// testOverhead is what a machine is promised beside its guest's memory.
+const testOverhead = 7 << 20
+
 // rig is a host whose kernel and VMM are of the test: what lives there outlives a Table, as it outlives the daemon.
 type rig struct {
 	t    *testing.T
 	dir  string
 	pool *uids.Pool
+
+	promises *promise.Ledger // of this life
+	memory   int64           // that it promises
 
 	mu        sync.Mutex
 	homes     map[string]jail.Spec // enclosures that exist
@@ -98,13 +105,13 @@ func newRig(t *testing.T) *rig {
 			t.Fatal(err)
 		}
 	}
-	return &rig{t: t, dir: dir, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
+	return &rig{t: t, dir: dir, memory: 64 << 30, snapshot: "state", homes: map[string]jail.Spec{}, machines: map[int]*testMachine{}}
 }
 
 // open is a new life of the daemon.
 func (r *rig) open() *Table {
 	r.t.Helper()
-	r.pool = uids.New(5000, 5009)
+	r.pool, r.promises = uids.New(5000, 5009), promise.New(r.memory)
 	snapshots, err := snapshot.Open(snapshot.Config{Dir: filepath.Join(r.dir, "snapshots"), Volume: r, Own: r.own, Extents: r.extents, Template: r.origin, Changed: func() {}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -115,7 +122,7 @@ func (r *rig) open() *Table {
 	r.life, r.die = life, die
 	table, err := Open(r.t.Context(), Config{
 		Dir: filepath.Join(r.dir, "executions"), Sandboxes: filepath.Join(r.dir, "sandboxes"), Node: "node", Driver: r, Paged: r.paged, Enclosures: r, UIDs: r.pool, Templates: r, Snapshots: snapshots, Clone: r.clone, DiskUsage: func(context.Context, string) (int64, error) { return 77, nil }, Most: rootfs.Size{VCPUs: 4, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Room: func() error { return r.full }, Keep: r.keep, Reserve: r.reserve, Changed: func() {},
-		Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
+		Promises: r.promises, Overhead: testOverhead, Pool: r.slots, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 4 << 30}, nil },
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -399,6 +406,9 @@ func (r *rig) checkNothingLeft() {
 	}
 	if kept, err := os.ReadDir(filepath.Join(r.dir, "sandboxes")); err != nil || len(kept) > 0 {
 		r.t.Errorf("left are the sessions of %v, %v", kept, err)
+	}
+	if left := r.promises.Left(); left != r.memory {
+		r.t.Errorf("%d bytes of memory are still promised", r.memory-left)
 	}
 	for range 10 {
 		if _, err := r.pool.Take(); err != nil {

@@ -57,6 +57,9 @@ func (s *slot) fill(ctx context.Context) error {
 		return space.Errorf(space.CodeTemplateNotReady, "template %s has no snapshot of that size any more", s.kind.template)
 	}
 	s.state = o.snapshot.State
+	if s.rec.Shared, err = o.shared(); err != nil {
+		return err
+	}
 	if s.rec.UID, err = s.takeUID(); err != nil {
 		return err
 	}
@@ -153,7 +156,7 @@ func (e *execution) claim(ctx context.Context, o origin, laps *laps) (kept *prep
 		e.mu.Lock()
 		r := e.rec
 		e.mu.Unlock()
-		r.UID, r.Home, r.Size, r.Lineage = s.rec.UID, s.route.Execution, s.rec.Size, o.lineage
+		r.UID, r.Home, r.Size, r.Lineage, r.Shared = s.rec.UID, s.route.Execution, s.rec.Size, o.lineage, s.rec.Shared
 		writing := make(chan *prepared, 1)
 		go func() { writing <- e.writeDown(s, r) }()
 		l, err := s.wake(ctx, e)
@@ -166,7 +169,7 @@ func (e *execution) claim(ctx context.Context, o origin, laps *laps) (kept *prep
 		e.mu.Lock()
 		e.dir, e.rec = s.dir, r
 		e.mu.Unlock()
-		e.machine, e.link = s.machine, l
+		e.machine, e.link, e.unshare = s.machine, l, s.unshare
 		laps.lap("claim")
 		return kept, true
 	}
@@ -202,6 +205,7 @@ func (s *slot) remove(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("remove slot %s: %w", s.route.Execution, err)
 	}
+	s.unpromise()
 	s.cfg.UIDs.Give(s.rec.UID)
 	s.rec.UID = 0
 	return nil

@@ -107,7 +107,11 @@ func (e *execution) halt(ctx context.Context) {
 		return // the next life goes on, or the removal does
 	}
 	e.stopSessions()
-	if !e.insist(ctx, "free what a stopped execution holds", e.free) || !e.insist(ctx, "write out a stopped execution's disk", e.syncDisk) {
+	if !e.insist(ctx, "free what a stopped execution holds", e.free) {
+		return
+	}
+	e.unpromise()
+	if !e.insist(ctx, "write out a stopped execution's disk", e.syncDisk) {
 		return
 	}
 	signal(e.freed)

@@ -14,6 +14,7 @@ import (
 
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/session"
@@ -320,7 +321,7 @@ func TestAMachineMayTouchAllOfTheMemoryThatItShares(t *testing.T) {
 			if err := errors.Join(os.WriteFile(path, bytes.Repeat([]byte{1}, have), 0o600), os.Truncate(path, ownSize.MemoryBytes)); err != nil {
 				t.Fatal(err)
 			}
-			f, err := seal.Memory(path)
+			f, _, err := seal.Memory(path, promise.New(ownSize.MemoryBytes).Share)
 			if err != nil {
 				t.Fatal(err)
 			}

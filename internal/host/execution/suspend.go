@@ -83,7 +83,13 @@ func (e *execution) finishSuspend(ctx context.Context) {
 		lap, what string
 		do        func(context.Context) error
 	}{
-		{"machine", "end the machine of a suspended execution", e.endOrFree},
+		{"machine", "end the machine of a suspended execution", func(ctx context.Context) error {
+			err := e.endOrFree(ctx)
+			if err == nil {
+				e.unpromise()
+			}
+			return err
+		}},
 		{"sessions", "write out a suspended execution's sessions", func(ctx context.Context) error { return e.kept.sync(ctx, e.route.Execution) }},
 		{"files", "remove the files of a suspended execution", func(context.Context) error { return e.removeFiles() }},
 		{"record", "note that an execution is suspended", func(context.Context) error {

@@ -91,6 +91,7 @@ func Open(ctx context.Context, cfg Config) (*Table, error) {
 		if r.UID != 0 {
 			cfg.UIDs.Keep(r.UID)
 		}
+		e.recall()
 	}
 	if err := errors.Join(t.sweepKept(), t.sweepTakenOver(records)); err != nil {
 		return nil, err

@@ -158,6 +158,7 @@ func whyGone(err error, otherwise string) string {
 func (e *execution) lose(ctx context.Context, why string) {
 	lost := space.Errorf(space.CodeExecutionLost, "%s; its disk is kept until the sandbox is deleted", why)
 	e.log.Error("execution lost", "why", why)
+	e.unpromise()
 	e.become(space.ExecutionLost, problemOf(lost))
 	signal(e.attached)
 	if e.sessions != nil {

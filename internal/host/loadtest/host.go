@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/execution"
 	"github.com/space-platform/space/internal/host/meminfo"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/service"
@@ -81,7 +83,7 @@ func (h *Host) open(ctx context.Context, i instance.Instance, d vmm.Driver, vers
 		Dir: dir("executions"), Sandboxes: dir("sandboxes"), Node: i.Node(), Driver: d, Enclosures: enclosures{i.EnclosuresDir()}, UIDs: uids.New(i.VMUIDs()),
 		Templates: templates, Snapshots: h.snapshots, Most: rootfs.Size{VCPUs: cpus, MemoryBytes: memoryBytes, DiskBytes: memoryBytes}, Memory: meminfo.Read, Clone: clone,
 		Room: func() error { return nil }, Keep: func(int64) error { return nil }, Reserve: func(int64) func() { return func() {} }, DiskUsage: func(context.Context, string) (int64, error) { return 0, nil }, Changed: changes.Notify,
-		Sessions: session.Limits{Ends: ends},
+		Promises: promise.New(math.MaxInt64), Sessions: session.Limits{Ends: ends},
 	})
 	if err != nil {
 		return err

@@ -17,9 +17,9 @@ import (
 	"github.com/space-platform/space/internal/host/vmm"
 )
 
-// What a VMM may use beside its guest's share.
+// What a VMM may use beside its guest's share before it's ended: more than it needs and is promised (see vmm.Capabilities).
 const (
-	overheadBytes = 256 << 20 // its code, translated guest code, and buffers
+	overheadBytes = 256 << 20 // its own memory, and the page cache of its disk
 	overheadCPU   = 1000      // thousandths of a CPU: it starts, and does the guest's input and output, beside the guest's processors
 	maxPIDs       = 64        // threads
 )

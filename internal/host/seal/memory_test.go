@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/promise"
 )
 
 func TestSealedMemoryCanBeMappedAndNotChanged(t *testing.T) {
@@ -16,10 +18,11 @@ func TestSealedMemoryCanBeMappedAndNotChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Memory(path)
+	f, letGo, err := Memory(path, promise.New(4*blockBytes).Share)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer letGo()
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks*512 != 2*blockBytes {
@@ -54,6 +57,31 @@ func TestSealedMemoryCanBeMappedAndNotChanged(t *testing.T) {
 		if _, err := open.ReadAt(got, 0); err != nil || got[0] != want[0] {
 			t.Errorf("a private change shows: %v, %v", got, err)
 		}
+	}
+}
+
+// TestMemoryIsPromisedBeforeItsShared as large as it may become; what can't be shared gives it back.
+func TestMemoryIsPromisedBeforeItsShared(t *testing.T) {
+	path := write(t, t.TempDir(), "memory", []byte{2, 0, 3, 0})
+	l := promise.New(4 * blockBytes)
+	f, letGo, err := Memory(path, l.Share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := Identify(f)
+	if err != nil || s.Bytes != 4*blockBytes || l.Left() != 0 {
+		t.Errorf("%+v, %v, and %d bytes are left", s, err, l.Left())
+	}
+	if _, _, err := Memory(path, l.Share); !errors.Is(err, ErrUnpromised) {
+		t.Errorf("a second one: %v, want %v", err, ErrUnpromised)
+	}
+	hold := l.Hold(s)
+	if letGo(); l.Left() != 0 {
+		t.Error("it's taken back though a machine has it")
+	}
+	if hold(); l.Left() != 4*blockBytes {
+		t.Errorf("%d bytes are left", l.Left())
 	}
 }
 

@@ -20,6 +20,7 @@ type shared struct {
 	loads int       // so far
 	last  time.Time // when it was loaded last
 	file  *os.File  // nil: it isn't shared
+	letGo func()    // gives back what that was promised
 	made  bool      // or tried
 }
 
@@ -41,7 +42,7 @@ func (s *Store) share(e *entry) *os.File {
 	e.shared.made = true
 	s.sharedBytes += need
 	s.mu.Unlock()
-	f, err := seal.Memory(e.file(MemoryName))
+	f, letGo, err := seal.Memory(e.file(MemoryName), s.cfg.Promises.Share)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Store) share(e *entry) *os.File {
 		s.sharedBytes -= need
 		return nil
 	}
-	e.shared.file = f
+	e.shared.file, e.shared.letGo = f, letGo
 	return f
 }
 
@@ -62,6 +63,7 @@ func (s *Store) unshare(e *entry, now time.Time) {
 		return
 	}
 	e.shared.file.Close()
+	e.shared.letGo()
 	e.shared = shared{}
 	s.sharedBytes -= e.memoryBytes()
 }

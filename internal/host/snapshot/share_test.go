@@ -5,11 +5,14 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/space-platform/space/internal/host/promise"
 )
 
 // TestTheMemoryIsSharedFromTheSecondLoadOn and only while it's loaded now and then.
 func TestTheMemoryIsSharedFromTheSecondLoadOn(t *testing.T) {
-	s := openWith(t, Config{Dir: t.TempDir(), Volume: directories{}, Seal: true, MemoryBytes: sharedPart * 4 * block})
+	promises := promise.New(64 * block)
+	s := openWith(t, Config{Dir: t.TempDir(), Volume: directories{}, Seal: true, MemoryBytes: sharedPart * 4 * block, Promises: promises})
 	r, other := take(t, s), take(t, s)
 	load := func(r Report) *os.File {
 		t.Helper()
@@ -43,5 +46,8 @@ func TestTheMemoryIsSharedFromTheSecondLoadOn(t *testing.T) {
 	}
 	if err := s.Remove(other.Snapshot); err != nil || s.sharedBytes != 0 {
 		t.Errorf("%v, and %d bytes are still shared", err, s.sharedBytes)
+	}
+	if err := s.Remove(r.Snapshot); err != nil || promises.Left() != 64*block {
+		t.Errorf("%v, and of %d bytes %d are left", err, 64*block, promises.Left())
 	}
 }

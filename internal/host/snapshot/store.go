@@ -14,6 +14,7 @@ import (
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/internal/host/disk"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/seal"
 )
 
@@ -47,8 +48,9 @@ type Config struct {
 	Extents   func(ctx context.Context, path string, do func(disk.Extent)) error // of a file
 	Templates string                                                             // all templates' directories, each named after its template's label; what they hold counts for no snapshot. "": there are none
 
-	Seal        bool  // the driver shares a memory only as a sealed memfd
-	MemoryBytes int64 // of the node
+	Seal        bool            // the driver shares a memory only as a sealed memfd
+	MemoryBytes int64           // of the node
+	Promises    *promise.Ledger // of its memory; with Seal
 
 	Changed func() // called after a report has changed; it mustn't block
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/meminfo"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/uids"
@@ -27,6 +28,7 @@ type Config struct {
 	Clone      func(from, to string, uid int) error // makes a file that shares the other's content
 	Room       func() error                         // says why there is no room for another template; a *space.Error
 	Memory     func() (meminfo.Facts, error)        // of this machine
+	Promises   *promise.Ledger                      // of its memory
 	Driver     vmm.Driver
 	Enclosures Enclosures
 	UIDs       *uids.Pool
@@ -42,6 +44,11 @@ type Config struct {
 func (c Config) fits(memory int64) bool {
 	f, err := c.Memory()
 	return err == nil && f.Available-f.Total/memoryShare >= memory
+}
+
+// promise gives a build's machine its memory, and what its VMM takes beside it.
+func (c Config) promise(memory int64) (takeBack func(), err error) {
+	return c.Promises.Build(memory + c.Driver.Capabilities().OverheadBytes)
 }
 
 // Enclosures makes what machines run in.

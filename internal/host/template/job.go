@@ -17,6 +17,10 @@ type job struct {
 	turn     chan struct{} // closed when its turn has come
 	cancel   context.CancelCauseFunc
 	done     chan struct{} // closed when it's over
+
+	// set before turn is closed
+	refused  error  // why it gets none
+	takeBack func() // takes its machine's memory back
 }
 
 // waiting is the progress of a build before its turn.
@@ -39,7 +43,7 @@ func (s *Store) begin(e *entry, project string, size rootfs.Size, how func(*buil
 	s.cfg.Changed()
 }
 
-// start starts a job, which gets its turn after a pause and before it's called. mu is held.
+// start starts a job, which gets its turn after a pause and before it's called; if it gets none its context has ended, with the reason. mu is held.
 func (s *Store) start(template, project string, size rootfs.Size, before time.Duration, work func(context.Context)) *job {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	j := &job{
@@ -48,10 +52,17 @@ func (s *Store) start(template, project string, size rootfs.Size, before time.Du
 	s.builds.Go(func() {
 		defer close(j.done)
 		defer cancel(nil)
-		if pause(ctx, before) != nil || s.turns.take(ctx, j) != nil {
+		if pause(ctx, before) != nil {
 			return
 		}
-		defer s.turns.give(j)
+		switch err := s.turns.take(ctx, j); {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			cancel(err)
+		default:
+			defer s.turns.give(j)
+		}
 		limited, stop := context.WithTimeoutCause(ctx, buildTimeout, errTooLong)
 		defer stop()
 		work(limited)
@@ -63,7 +74,11 @@ func (s *Store) start(template, project string, size rootfs.Size, before time.Du
 func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
 	b := s.builder(e, size)
 	b.now("beginning")
-	made, err := how(b, ctx)
+	var made *base
+	err := context.Cause(ctx)
+	if err == nil {
+		made, err = how(b, ctx)
+	}
 	if err == nil {
 		s.share(made)
 	} else if ctx.Err() != nil {

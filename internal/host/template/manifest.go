@@ -72,6 +72,7 @@ type base struct {
 	seen   map[string]seal.Inode
 	use    sync.RWMutex // held for reading by those who load from it
 	sealed *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
+	letGo  func()       // gives back what that was promised. The store's mu guards it
 	unfit  bool         // the driver has refused it. The store's mu guards it
 }
 

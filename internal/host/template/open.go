@@ -22,7 +22,7 @@ func Open(_ context.Context, cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("open the templates: %w", err)
 		}
 	}
-	s := &Store{cfg: cfg, templates: map[string]*entry{}, layers: newLayers(cfg), turns: turns{fits: cfg.fits}}
+	s := &Store{cfg: cfg, templates: map[string]*entry{}, layers: newLayers(cfg), turns: turns{fits: cfg.fits, promise: cfg.promise}}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("open the templates: %w", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 )
 
@@ -132,6 +133,23 @@ func TestRoomIsWaitedFor(t *testing.T) {
 	if failed := r.await(s, Failed); r.boots != maxBroken { // nothing boots here
 		t.Errorf("%d machines booted when there was room, want %d: %+v", r.boots, maxBroken, failed)
 	}
+}
+
+// TestNoBuildWithoutMemory: what the node has promised to sandboxes isn't a build's. The first build of a template fails with the reason.
+func TestNoBuildWithoutMemory(t *testing.T) {
+	r := newRig(t)
+	r.promises = promise.New(1)
+	s := r.open(rootfs.Self())
+	if err := s.Ensure(mini(space.NewID(space.PrefixTemplate))); err != nil {
+		t.Fatal(err)
+	}
+	if failed := r.await(s, Failed); space.CodeOf(failed.Err) != space.CodeCapacity || r.boots != 0 {
+		t.Errorf("%v after %d boots, want %s", failed.Err, r.boots, space.CodeCapacity)
+	}
+	if err := s.Remove(s.Reports()[0].Template); err != nil {
+		t.Fatal(err)
+	}
+	r.checkNothingLeft(s)
 }
 
 // TestATryAgainEndsWithItsTemplate: one that waits for its next try is removed at once, and the daemon stops at once.

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"log/slog"
 
 	"golang.org/x/sys/unix"
@@ -8,8 +9,9 @@ import (
 	"github.com/space-platform/space/internal/host/seal"
 )
 
-// sealedShare is how much of the machine's memory templates may keep: a sixteenth. One that finds no room is cloned for each machine.
-const sealedShare = 16
+// sealedShare is how much of the machine's memory templates' shared memories may become together: an eighth. One that finds no room, there or beside what has been promised to
+// sandboxes, is cloned for each machine.
+const sealedShare = 8
 
 // share makes a snapshot's memory shared, if the driver can use that and there is room. The store's mu isn't held.
 func (s *Store) share(b *base) {
@@ -18,35 +20,40 @@ func (s *Store) share(b *base) {
 		return
 	}
 	s.mu.Lock()
-	need := b.m.Files[memoryName].Data
+	need := b.m.Size.MemoryBytes
 	room := s.sealedBytes+need <= totalMemory()/sealedShare
 	if room {
 		s.sealedBytes += need
 	}
 	s.mu.Unlock()
 	if !room {
-		slog.Info("a template's memory isn't shared: templates keep as much as they may", "template", b.m.Template)
+		slog.Info("a template's memory isn't shared: templates share as much as they may", "template", b.m.Template)
 		return
 	}
-	f, err := seal.Memory(b.file(memoryName))
+	f, letGo, err := seal.Memory(b.file(memoryName), s.cfg.Promises.Share)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	switch {
+	case errors.Is(err, seal.ErrUnpromised):
+		s.sealedBytes -= need
+		slog.Info("a template's memory isn't shared", "template", b.m.Template, "err", err)
+	case err != nil:
 		s.sealedBytes -= need
 		slog.Warn("a template's memory can't be shared", "template", b.m.Template, "err", err)
-		return
+	default:
+		b.sealed, b.letGo = f, letGo
 	}
-	b.sealed = f
 }
 
-// unshare lets go of a snapshot's shared memory; machines that have it mapped keep it. mu is held.
+// unshare lets go of a snapshot's shared memory; machines that have it mapped keep it, and what it was promised. mu is held.
 func (s *Store) unshare(b *base) {
 	if b.sealed == nil {
 		return
 	}
 	b.sealed.Close()
-	b.sealed = nil
-	s.sealedBytes -= b.m.Files[memoryName].Data
+	b.letGo()
+	b.sealed, b.letGo = nil, nil
+	s.sealedBytes -= b.m.Size.MemoryBytes
 }
 
 func totalMemory() int64 {

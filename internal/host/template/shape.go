@@ -88,9 +88,13 @@ func (s *Store) buildShape(ctx context.Context, e *entry, x *shape, size rootfs.
 	b.now = func(line string) {
 		slog.Info("making a template's snapshot of another shape", "template", e.Template, "shape", size, "doing", line)
 	}
-	from.use.RLock()
-	made, err := b.again(ctx, from)
-	from.use.RUnlock()
+	var made *base
+	err := context.Cause(ctx)
+	if err == nil {
+		from.use.RLock()
+		made, err = b.again(ctx, from)
+		from.use.RUnlock()
+	}
 	if err != nil && ctx.Err() == nil {
 		slog.Error("a template's snapshot of another shape could not be made", "template", e.Template, "shape", size, "err", err)
 	}

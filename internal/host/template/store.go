@@ -43,7 +43,7 @@ type Store struct {
 
 	mu          sync.Mutex // guards what follows
 	templates   map[string]*entry
-	sealedBytes int64 // kept in memory for all templates
+	sealedBytes int64 // that the shared memories of all templates may become
 	closed      bool
 	telling     *time.Timer // says soon that there are new lines; nil if nobody needs to
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/space-platform/space/internal/host/jail"
 	"github.com/space-platform/space/internal/host/kernel"
 	"github.com/space-platform/space/internal/host/meminfo"
+	"github.com/space-platform/space/internal/host/promise"
 	"github.com/space-platform/space/internal/host/rootfs"
 	"github.com/space-platform/space/internal/host/seal"
 	"github.com/space-platform/space/internal/host/uids"
@@ -48,6 +49,7 @@ type rig struct {
 	uploads    Uploads
 	onBoot     func()
 	room       func() error
+	promises   *promise.Ledger
 	retryPause time.Duration
 
 	mu      sync.Mutex
@@ -59,14 +61,14 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, dir: t.TempDir(), version: "1", kernel: "k", homes: map[string]bool{}, changed: make(chan struct{}, 1), uploads: noUploads{}, onBoot: func() {}, room: func() error { return nil }, retryPause: time.Microsecond}
+	return &rig{t: t, dir: t.TempDir(), promises: promise.New(64 << 30), version: "1", kernel: "k", homes: map[string]bool{}, changed: make(chan struct{}, 1), uploads: noUploads{}, onBoot: func() {}, room: func() error { return nil }, retryPause: time.Microsecond}
 }
 
 func (r *rig) open(helper rootfs.Helper) *Store {
 	r.t.Helper()
 	s, err := Open(r.t.Context(), Config{
 		Dir: filepath.Join(r.dir, "templates"), Layers: filepath.Join(r.dir, "layers"), Sets: filepath.Join(r.dir, "sets"), LayerBytes: 1 << 30, Blobs: filepath.Join(r.dir, "blobs"), Insecure: r.insecure,
-		Volume: directories{}, Clone: copyFile, Room: func() error { return r.room() }, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 8 << 30}, nil }, Uploads: r.uploads,
+		Volume: directories{}, Clone: copyFile, Room: func() error { return r.room() }, Memory: func() (meminfo.Facts, error) { return meminfo.Facts{Total: 8 << 30, Available: 8 << 30}, nil }, Uploads: r.uploads, Promises: r.promises,
 		Driver: r, Enclosures: r, UIDs: uids.New(5000, 5000), Kernel: kernel.Files{Digest: r.kernel}, Helper: helper, retryPause: r.retryPause,
 		Changed: func() {
 			select {
@@ -117,6 +119,9 @@ func (r *rig) checkNothingLeft(s *Store) {
 	}
 	if sets, err := os.ReadDir(filepath.Join(r.dir, "sets")); err != nil || len(sets) > 0 {
 		r.t.Errorf("left are the working sets %v, %v", sets, err)
+	}
+	if left := r.promises.Left(); left != r.promises.Most() {
+		r.t.Errorf("%d bytes of memory are still promised", r.promises.Most()-left)
 	}
 	if _, err := s.cfg.UIDs.Take(); err != nil {
 		r.t.Error(err)

@@ -15,14 +15,16 @@ const (
 
 // turns decides whose turn it is.
 type turns struct {
-	fits func(memory int64) bool // whether machines with so much memory fit beside what runs
+	fits    func(memory int64) bool                         // whether machines with so much memory fit beside what runs
+	promise func(memory int64) (takeBack func(), err error) // gives a machine its memory; a *space.Error says why that can't be
 
 	mu      sync.Mutex // guards what follows
 	working []*job
 	waiting []*job // longest first
 }
 
-// take waits for a job's turn. When it returns nil the caller calls give.
+// take waits for a job's turn. When it returns nil the caller calls give. An error that isn't the context's is a *space.Error: the job's machine can't have its memory, and no
+// other job's end will change that.
 func (t *turns) take(ctx context.Context, j *job) error {
 	t.mu.Lock()
 	t.waiting = append(t.waiting, j)
@@ -30,7 +32,7 @@ func (t *turns) take(ctx context.Context, j *job) error {
 	t.mu.Unlock()
 	select {
 	case <-j.turn:
-		return nil
+		return j.refused
 	case <-ctx.Done():
 		t.give(j)
 		return context.Cause(ctx)
@@ -43,6 +45,9 @@ func (t *turns) give(j *job) {
 	defer t.mu.Unlock()
 	is := func(o *job) bool { return o == j }
 	t.working, t.waiting = slices.DeleteFunc(t.working, is), slices.DeleteFunc(t.waiting, is)
+	if j.takeBack != nil {
+		j.takeBack()
+	}
 	t.next()
 }
 
@@ -56,8 +61,14 @@ func (t *turns) next() {
 		if len(t.working) > 0 && !t.fits(needed) {
 			return // nobody smaller passes it: it's next when another one has ended
 		}
+		j.takeBack, j.refused = t.promise(j.memory)
+		if len(t.working) > 0 && j.refused != nil {
+			return // as well
+		}
 		t.waiting = slices.DeleteFunc(t.waiting, func(o *job) bool { return o == j })
-		t.working = append(t.working, j)
+		if j.refused == nil {
+			t.working = append(t.working, j)
+		}
 		close(j.turn)
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	space "github.com/space-platform/space"
+	"github.com/space-platform/space/internal/host/promise"
 )
 
 func newJob(name string) *job {
@@ -45,8 +48,9 @@ func TestWhoseTurnIsNext(t *testing.T) {
 // TestEverybodyGetsATurn has jobs come, end and leave in any order: the limits hold, and whoever stays gets a turn, with scarce memory too.
 func TestEverybodyGetsATurn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		room := int64(rapid.IntRange(1, maxBuilds).Draw(rt, "room"))
-		all := turns{fits: func(memory int64) bool { return memory <= room }}
+		room, most := int64(rapid.IntRange(1, maxBuilds).Draw(rt, "room")), int64(rapid.IntRange(1, maxBuilds).Draw(rt, "most"))
+		ledger := promise.New(most)
+		all := turns{fits: func(memory int64) bool { return memory <= room }, promise: ledger.Build}
 		begun := func(j *job) bool {
 			select {
 			case <-j.turn:
@@ -62,6 +66,9 @@ func TestEverybodyGetsATurn(t *testing.T) {
 				if !begun(j) || projects[j.project] > maxProjectBuilds {
 					rt.Fatalf("at work is %s", j.template)
 				}
+			}
+			if left := ledger.Left(); int64(len(all.working)) != most-left {
+				rt.Fatalf("%d at work, %d promised", len(all.working), most-left)
 			}
 			if len(all.working) > int(room) || len(all.waiting) > 0 && len(all.working) == 0 {
 				rt.Fatalf("%d at work, %d waiting, room for %d", len(all.working), len(all.waiting), room)
@@ -98,8 +105,43 @@ func TestEverybodyGetsATurn(t *testing.T) {
 	})
 }
 
+// TestNoMemoryForABuild: while others are at work their end is waited for; else there's nothing to wait for, and the next one may be smaller.
+func TestNoMemoryForABuild(t *testing.T) {
+	ledger := promise.New(2)
+	all := turns{fits: func(int64) bool { return true }, promise: ledger.Build}
+	first, large, small := newJob("a.1"), newJob("b.1"), newJob("c.1")
+	large.memory = 3
+	if err := all.take(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	refused, taken := make(chan error, 1), make(chan error, 1)
+	go func() { refused <- all.take(t.Context(), large) }()
+	for waiting := 0; waiting == 0; {
+		all.mu.Lock()
+		waiting = len(all.waiting)
+		all.mu.Unlock()
+	}
+	go func() { taken <- all.take(t.Context(), small) }()
+	for waiting := 1; waiting == 1; {
+		all.mu.Lock()
+		waiting = len(all.waiting)
+		all.mu.Unlock()
+	}
+	all.give(first)
+	if err := <-refused; space.CodeOf(err) != space.CodeCapacity {
+		t.Errorf("more than there is: %v, want %s", err, space.CodeCapacity)
+	}
+	if err := <-taken; err != nil {
+		t.Errorf("the next: %v", err)
+	}
+	all.give(small)
+	if ledger.Left() != 2 {
+		t.Errorf("%d are left", ledger.Left())
+	}
+}
+
 func TestWaitForATurnEnds(t *testing.T) {
-	all := turns{fits: func(int64) bool { return false }}
+	all := turns{fits: func(int64) bool { return false }, promise: promise.New(10).Build}
 	first, second := newJob("a.1"), newJob("b.1")
 	if err := all.take(t.Context(), first); err != nil {
 		t.Fatal(err)

@@ -78,6 +78,7 @@ type Capabilities struct {
 	SealedMemory   bool    // Load also takes one sealed memfd for all machines (Load.Sealed)
 	PagedMemory    bool    // Load also brings the memory page by page, by a process of its own (Load.Pages)
 	Version        string  // of the VMM, as it stands in manifests
+	OverheadBytes  int64   // that a machine may take of the host's memory beside its guest's, at most: the VMM's own, and what it makes of the guest's code
 }
 
 // Shape is the size of a machine. It's fixed in a snapshot.

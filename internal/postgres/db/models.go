@@ -94,6 +94,8 @@ type Node struct {
 	DiskBytes            int64
 	DiskFreeBytes        int64
 	DiskPressure         string
+	OverheadBytes        int64
+	ReservedMemoryBytes  int64
 }
 
 type Operation struct {

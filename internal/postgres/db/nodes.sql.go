@@ -41,7 +41,7 @@ func (q *Queries) MarkExecutionsGone(ctx context.Context, executions []string) e
 
 const node = `-- name: Node :one
 SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure,
-    (synchronized_at > now() - $1::interval)::boolean AS connected
+    overhead_bytes, reserved_memory_bytes, (synchronized_at > now() - $1::interval)::boolean AS connected
 FROM nodes WHERE name = $2
 `
 
@@ -63,6 +63,8 @@ type NodeRow struct {
 	DiskBytes            int64
 	DiskFreeBytes        int64
 	DiskPressure         string
+	OverheadBytes        int64
+	ReservedMemoryBytes  int64
 	Connected            bool
 }
 
@@ -82,6 +84,8 @@ func (q *Queries) Node(ctx context.Context, arg NodeParams) (NodeRow, error) {
 		&i.DiskBytes,
 		&i.DiskFreeBytes,
 		&i.DiskPressure,
+		&i.OverheadBytes,
+		&i.ReservedMemoryBytes,
 		&i.Connected,
 	)
 	return i, err
@@ -185,8 +189,9 @@ func (q *Queries) NodeExecutions(ctx context.Context, node string) ([]NodeExecut
 }
 
 const nodeRoom = `-- name: NodeRoom :many
-SELECT n.cpus, n.memory_bytes, n.sandbox_memory_bytes, n.disk_bytes, n.disk_free_bytes, n.disk_pressure, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
-FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+SELECT n.cpus, n.memory_bytes, n.sandbox_memory_bytes, n.disk_bytes, n.disk_free_bytes, n.disk_pressure, n.overhead_bytes, n.reserved_memory_bytes,
+    l.machines AS load_machines, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
+FROM nodes n, LATERAL (SELECT count(*) AS machines, coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
     FROM executions e
     JOIN sandboxes s ON s.id = e.sandbox
     LEFT JOIN execution_status st ON st.execution = e.id
@@ -195,14 +200,17 @@ WHERE n.name = $1
 `
 
 type NodeRoomRow struct {
-	Cpus               int32
-	MemoryBytes        int64
-	SandboxMemoryBytes int64
-	DiskBytes          int64
-	DiskFreeBytes      int64
-	DiskPressure       string
-	LoadVcpus          int64
-	LoadMemoryBytes    int64
+	Cpus                int32
+	MemoryBytes         int64
+	SandboxMemoryBytes  int64
+	DiskBytes           int64
+	DiskFreeBytes       int64
+	DiskPressure        string
+	OverheadBytes       int64
+	ReservedMemoryBytes int64
+	LoadMachines        int64
+	LoadVcpus           int64
+	LoadMemoryBytes     int64
 }
 
 // What a node has, and what the machines take that run there, are paused, or are about to run. None: it has never called.
@@ -222,6 +230,9 @@ func (q *Queries) NodeRoom(ctx context.Context, name string) ([]NodeRoomRow, err
 			&i.DiskBytes,
 			&i.DiskFreeBytes,
 			&i.DiskPressure,
+			&i.OverheadBytes,
+			&i.ReservedMemoryBytes,
+			&i.LoadMachines,
 			&i.LoadVcpus,
 			&i.LoadMemoryBytes,
 		); err != nil {
@@ -377,8 +388,8 @@ func (q *Queries) SandboxesThatRemain(ctx context.Context, sandboxes []string) (
 }
 
 const seeNode = `-- name: SeeNode :exec
-INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure, overhead_bytes, reserved_memory_bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), nodes.driver),
     acceleration = coalesce(nullif(excluded.acceleration, ''), nodes.acceleration), cpus = coalesce(nullif(excluded.cpus, 0), nodes.cpus),
     memory_bytes = coalesce(nullif(excluded.memory_bytes, 0), nodes.memory_bytes), version = coalesce(nullif(excluded.version, ''), nodes.version),
@@ -387,6 +398,8 @@ ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), 
     disk_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_bytes ELSE excluded.disk_bytes END,
     disk_free_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_free_bytes ELSE excluded.disk_free_bytes END,
     disk_pressure = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_pressure ELSE excluded.disk_pressure END,
+    overhead_bytes = CASE WHEN excluded.sandbox_memory_bytes = 0 THEN nodes.overhead_bytes ELSE excluded.overhead_bytes END,
+    reserved_memory_bytes = CASE WHEN excluded.sandbox_memory_bytes = 0 THEN nodes.reserved_memory_bytes ELSE excluded.reserved_memory_bytes END,
     synchronized_at = now()
 `
 
@@ -402,6 +415,8 @@ type SeeNodeParams struct {
 	DiskBytes            int64
 	DiskFreeBytes        int64
 	DiskPressure         string
+	OverheadBytes        int64
+	ReservedMemoryBytes  int64
 }
 
 // A node that hasn't heard from its host yet says nothing of itself; what it said before holds.
@@ -418,6 +433,8 @@ func (q *Queries) SeeNode(ctx context.Context, arg SeeNodeParams) error {
 		arg.DiskBytes,
 		arg.DiskFreeBytes,
 		arg.DiskPressure,
+		arg.OverheadBytes,
+		arg.ReservedMemoryBytes,
 	)
 	return err
 }

@@ -12,10 +12,11 @@ import (
 const admission = `-- name: Admission :one
 SELECT p.quota_sandboxes, p.quota_vcpus, p.quota_memory_bytes, p.quota_disk_bytes, coalesce(n.cpus, 0)::integer AS cpus, coalesce(n.memory_bytes, 0)::bigint AS memory_bytes,
     coalesce(n.sandbox_memory_bytes, 0)::bigint AS sandbox_memory_bytes, coalesce(n.disk_bytes, 0)::bigint AS disk_bytes,
-    coalesce(n.disk_free_bytes, 0)::bigint AS disk_free_bytes, coalesce(n.disk_pressure, '')::text AS disk_pressure, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes,
+    coalesce(n.disk_free_bytes, 0)::bigint AS disk_free_bytes, coalesce(n.disk_pressure, '')::text AS disk_pressure,
+    coalesce(n.overhead_bytes, 0)::bigint AS overhead_bytes, coalesce(n.reserved_memory_bytes, 0)::bigint AS reserved_memory_bytes, l.machines AS load_machines, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes,
     (SELECT coalesce(array_agg(t.id), '{}') FROM templates t WHERE t.id = ANY((SELECT $1::text[])::text[]) AND t.deleted_at IS NULL)::text[] AS templates
 FROM projects p LEFT JOIN nodes n ON n.name = $2,
-    LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+    LATERAL (SELECT count(*) AS machines, coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
         FROM executions e
         JOIN sandboxes s ON s.id = e.sandbox
         LEFT JOIN execution_status st ON st.execution = e.id
@@ -30,19 +31,22 @@ type AdmissionParams struct {
 }
 
 type AdmissionRow struct {
-	QuotaSandboxes     *int64
-	QuotaVcpus         *int64
-	QuotaMemoryBytes   *int64
-	QuotaDiskBytes     *int64
-	Cpus               int32
-	MemoryBytes        int64
-	SandboxMemoryBytes int64
-	DiskBytes          int64
-	DiskFreeBytes      int64
-	DiskPressure       string
-	LoadVcpus          int64
-	LoadMemoryBytes    int64
-	Templates          []string
+	QuotaSandboxes      *int64
+	QuotaVcpus          *int64
+	QuotaMemoryBytes    *int64
+	QuotaDiskBytes      *int64
+	Cpus                int32
+	MemoryBytes         int64
+	SandboxMemoryBytes  int64
+	DiskBytes           int64
+	DiskFreeBytes       int64
+	DiskPressure        string
+	OverheadBytes       int64
+	ReservedMemoryBytes int64
+	LoadMachines        int64
+	LoadVcpus           int64
+	LoadMemoryBytes     int64
+	Templates           []string
 }
 
 // What decides whether there may be more sandboxes: what their project may have, what their node has and what the machines take that run there, are paused, or
@@ -61,6 +65,9 @@ func (q *Queries) Admission(ctx context.Context, arg AdmissionParams) (Admission
 		&i.DiskBytes,
 		&i.DiskFreeBytes,
 		&i.DiskPressure,
+		&i.OverheadBytes,
+		&i.ReservedMemoryBytes,
+		&i.LoadMachines,
 		&i.LoadVcpus,
 		&i.LoadMemoryBytes,
 		&i.Templates,

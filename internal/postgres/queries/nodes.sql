@@ -1,7 +1,7 @@
 -- name: SeeNode :exec
 -- A node that hasn't heard from its host yet says nothing of itself; what it said before holds.
-INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure)
-VALUES (@name, @driver, @acceleration, @cpus, @memory_bytes, @version, @sandbox_memory_bytes, @memory_available_bytes, @disk_bytes, @disk_free_bytes, @disk_pressure)
+INSERT INTO nodes (name, driver, acceleration, cpus, memory_bytes, version, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure, overhead_bytes, reserved_memory_bytes)
+VALUES (@name, @driver, @acceleration, @cpus, @memory_bytes, @version, @sandbox_memory_bytes, @memory_available_bytes, @disk_bytes, @disk_free_bytes, @disk_pressure, @overhead_bytes, @reserved_memory_bytes)
 ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), nodes.driver),
     acceleration = coalesce(nullif(excluded.acceleration, ''), nodes.acceleration), cpus = coalesce(nullif(excluded.cpus, 0), nodes.cpus),
     memory_bytes = coalesce(nullif(excluded.memory_bytes, 0), nodes.memory_bytes), version = coalesce(nullif(excluded.version, ''), nodes.version),
@@ -10,11 +10,13 @@ ON CONFLICT (name) DO UPDATE SET driver = coalesce(nullif(excluded.driver, ''), 
     disk_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_bytes ELSE excluded.disk_bytes END,
     disk_free_bytes = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_free_bytes ELSE excluded.disk_free_bytes END,
     disk_pressure = CASE WHEN excluded.disk_bytes = 0 THEN nodes.disk_pressure ELSE excluded.disk_pressure END,
+    overhead_bytes = CASE WHEN excluded.sandbox_memory_bytes = 0 THEN nodes.overhead_bytes ELSE excluded.overhead_bytes END,
+    reserved_memory_bytes = CASE WHEN excluded.sandbox_memory_bytes = 0 THEN nodes.reserved_memory_bytes ELSE excluded.reserved_memory_bytes END,
     synchronized_at = now();
 
 -- name: Node :one
 SELECT name, driver, acceleration, cpus, memory_bytes, version, synchronized_at, sandbox_memory_bytes, memory_available_bytes, disk_bytes, disk_free_bytes, disk_pressure,
-    (synchronized_at > now() - @within::interval)::boolean AS connected
+    overhead_bytes, reserved_memory_bytes, (synchronized_at > now() - @within::interval)::boolean AS connected
 FROM nodes WHERE name = @name;
 
 -- name: NodeExecutions :many
@@ -45,8 +47,9 @@ SELECT FROM nodes WHERE name = @name FOR NO KEY UPDATE;
 
 -- name: NodeRoom :many
 -- What a node has, and what the machines take that run there, are paused, or are about to run. None: it has never called.
-SELECT n.cpus, n.memory_bytes, n.sandbox_memory_bytes, n.disk_bytes, n.disk_free_bytes, n.disk_pressure, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
-FROM nodes n, LATERAL (SELECT coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
+SELECT n.cpus, n.memory_bytes, n.sandbox_memory_bytes, n.disk_bytes, n.disk_free_bytes, n.disk_pressure, n.overhead_bytes, n.reserved_memory_bytes,
+    l.machines AS load_machines, l.vcpus AS load_vcpus, l.memory_bytes AS load_memory_bytes
+FROM nodes n, LATERAL (SELECT count(*) AS machines, coalesce(sum(s.vcpus), 0)::bigint AS vcpus, coalesce(sum(s.memory_bytes), 0)::bigint AS memory_bytes
     FROM executions e
     JOIN sandboxes s ON s.id = e.sandbox
     LEFT JOIN execution_status st ON st.execution = e.id

@@ -534,10 +534,12 @@ type NodeFacts struct {
 	DiskFreeBytes        uint64 `protobuf:"varint,8,opt,name=disk_free_bytes,json=diskFreeBytes,proto3" json:"disk_free_bytes,omitempty"`
 	// How full that is: "" or warning (nine tenths), or refusing (nineteen twentieths): nothing new begins, while what runs, deletes and suspends go on.
 	DiskPressure string `protobuf:"bytes,9,opt,name=disk_pressure,json=diskPressure,proto3" json:"disk_pressure,omitempty"`
-	// What sandboxes may be promised of the memory together; the rest is the host's. It changes with the node's configuration. 0: an eighth is the host's.
-	SandboxMemoryBytes uint64 `protobuf:"varint,10,opt,name=sandbox_memory_bytes,json=sandboxMemoryBytes,proto3" json:"sandbox_memory_bytes,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// What machines may be promised of the memory together; the rest is the host's. It changes with the node's configuration. 0: an eighth is the host's.
+	SandboxMemoryBytes  uint64 `protobuf:"varint,10,opt,name=sandbox_memory_bytes,json=sandboxMemoryBytes,proto3" json:"sandbox_memory_bytes,omitempty"`
+	OverheadBytes       uint64 `protobuf:"varint,11,opt,name=overhead_bytes,json=overheadBytes,proto3" json:"overhead_bytes,omitempty"`                     // that each machine is promised beside its guest's memory, for its VMM
+	ReservedMemoryBytes uint64 `protobuf:"varint,12,opt,name=reserved_memory_bytes,json=reservedMemoryBytes,proto3" json:"reserved_memory_bytes,omitempty"` // of sandbox_memory_bytes: what template builds have, and memory that machines share. It changes with what the node does
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *NodeFacts) Reset() {
@@ -636,6 +638,20 @@ func (x *NodeFacts) GetDiskPressure() string {
 func (x *NodeFacts) GetSandboxMemoryBytes() uint64 {
 	if x != nil {
 		return x.SandboxMemoryBytes
+	}
+	return 0
+}
+
+func (x *NodeFacts) GetOverheadBytes() uint64 {
+	if x != nil {
+		return x.OverheadBytes
+	}
+	return 0
+}
+
+func (x *NodeFacts) GetReservedMemoryBytes() uint64 {
+	if x != nil {
+		return x.ReservedMemoryBytes
 	}
 	return 0
 }
@@ -3533,7 +3549,7 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x04exit\x18\x02 \x01(\v2\x16.space.session.v1.ExitR\x04exit\x12)\n" +
 	"\x04lost\x18\x03 \x01(\v2\x15.space.route.v1.ErrorR\x04lost\x12*\n" +
 	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12!\n" +
-	"\foutput_bytes\x18\x05 \x01(\x04R\voutputBytes\"\xec\x02\n" +
+	"\foutput_bytes\x18\x05 \x01(\x04R\voutputBytes\"\xc7\x03\n" +
 	"\tNodeFacts\x12\x16\n" +
 	"\x06driver\x18\x01 \x01(\tR\x06driver\x12\"\n" +
 	"\facceleration\x18\x02 \x01(\tR\facceleration\x12\x12\n" +
@@ -3546,7 +3562,9 @@ const file_control_v1_control_proto_rawDesc = "" +
 	"\x0fdisk_free_bytes\x18\b \x01(\x04R\rdiskFreeBytes\x12#\n" +
 	"\rdisk_pressure\x18\t \x01(\tR\fdiskPressure\x120\n" +
 	"\x14sandbox_memory_bytes\x18\n" +
-	" \x01(\x04R\x12sandboxMemoryBytes\"\xb8\x03\n" +
+	" \x01(\x04R\x12sandboxMemoryBytes\x12%\n" +
+	"\x0eoverhead_bytes\x18\v \x01(\x04R\roverheadBytes\x122\n" +
+	"\x15reserved_memory_bytes\x18\f \x01(\x04R\x13reservedMemoryBytes\"\xb8\x03\n" +
 	"\x0fExecutionReport\x12+\n" +
 	"\x05route\x18\x01 \x01(\v2\x15.space.route.v1.RouteR\x05route\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12+\n" +

@@ -111,6 +111,9 @@ func (d *Driver) look(ctx context.Context) (err error) {
 	return err
 }
 
+// overheadBytes is what a machine takes beside its guest's memory, at most: 11 to 14 MB were measured.
+const overheadBytes = 16 << 20
+
 // Name is "firecracker".
 func (d *Driver) Name() string { return Name }
 
@@ -119,6 +122,6 @@ func (d *Driver) Name() string { return Name }
 func (d *Driver) Capabilities() vmm.Capabilities {
 	return vmm.Capabilities{
 		Acceleration: "kvm", TenantBoundary: true, CPUFactor: cmp.Or(d.config.CPUFactor, 1), PauseKeepsLink: d.version.release != forgetsVsock,
-		SharedMemory: true, PagedMemory: d.config.Pager != "" && d.paging == nil, Version: d.version.String(),
+		SharedMemory: true, PagedMemory: d.config.Pager != "" && d.paging == nil, Version: d.version.String(), OverheadBytes: overheadBytes,
 	}
 }

@@ -57,6 +57,13 @@ type Driver struct {
 	held    *pages.Buffer
 }
 
+// What a machine takes beside its guest's memory, at most. QEMU itself has some 20 MB; an emulated machine whose guest has been busy has had 53 MiB, translated code and tables for two
+// processors among them.
+const (
+	overheadBytes     = 48 << 20
+	emulationOverhead = 96 << 20
+)
+
 var _ vmm.Driver = (*Driver)(nil)
 
 // New looks at QEMU and the host's processor. It takes about 70 ms.
@@ -96,10 +103,10 @@ func (d *Driver) Name() string { return Name }
 func (d *Driver) Capabilities() vmm.Capabilities {
 	c := vmm.Capabilities{
 		Acceleration: d.config.Acceleration, TenantBoundary: true, CPUFactor: 1,
-		PauseKeepsLink: true, PowerOff: true, SharedMemory: d.readOnlyMemory(), SealedMemory: true, Version: d.version.String(),
+		PauseKeepsLink: true, PowerOff: true, SharedMemory: d.readOnlyMemory(), SealedMemory: true, Version: d.version.String(), OverheadBytes: overheadBytes,
 	}
 	if c.Acceleration == "tcg" {
-		c.TenantBoundary, c.CPUFactor = false, emulationFactor
+		c.TenantBoundary, c.CPUFactor, c.OverheadBytes = false, emulationFactor, emulationOverhead
 	}
 	return c
 }

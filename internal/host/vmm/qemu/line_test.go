@@ -73,7 +73,7 @@ func TestEveryMachineIsConfined(t *testing.T) {
 	if got := values(args, "-sandbox"); !slices.Equal(got, []string{"on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"}) {
 		t.Errorf("-sandbox %v", got)
 	}
-	if got := values(args, "-accel"); !slices.Equal(got, []string{"tcg,tb-size=128"}) {
+	if got := values(args, "-accel"); !slices.Equal(got, []string{"tcg,tb-size=32"}) {
 		t.Errorf("-accel %v: without tb-size a machine may use a gigabyte for translated code", got)
 	}
 }
@@ -97,5 +97,12 @@ func TestKernelArguments(t *testing.T) {
 	}
 	if kvm := kernelArgs("kvm", 1, nil); strings.Contains(kvm, "mitigations") {
 		t.Errorf("with hardware virtualisation a guest needs its defences: %s", kvm)
+	}
+}
+
+// TestTranslatedCodeFitsIntoTheOverhead beside what QEMU takes without any.
+func TestTranslatedCodeFitsIntoTheOverhead(t *testing.T) {
+	if emulationOverhead < overheadBytes+translationMiB<<20 {
+		t.Errorf("a machine is promised %d MiB beside its guest's memory, and may use %d for translated code alone", emulationOverhead>>20, translationMiB)
 	}
 }

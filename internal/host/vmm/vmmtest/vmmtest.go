@@ -140,6 +140,7 @@ var checks = []check{
 	{name: "memory comes page by page", run: checkPaged, virtual: true},
 	{name: "a machine whose pages can't be had is ended", run: checkPagesLost, virtual: true},
 	{name: "a machine has a memory of its own", run: checkOwnMemory, virtual: true},
+	{name: "a busy machine keeps within its overhead", run: checkOverhead, process: true, virtual: true},
 	{name: "clones draw different random numbers", run: checkEntropy},
 	{name: "the clock is right after a load", run: checkClock},
 	{name: "no process sees another machine's identity", run: checkIdentity, virtual: true},
