@@ -23,6 +23,13 @@ type job struct {
 	takeBack func() // takes its machine's memory back
 }
 
+// machineGone gives its machine's memory back. It may be called again.
+func (j *job) machineGone() {
+	if j.takeBack != nil {
+		j.takeBack()
+	}
+}
+
 // waiting is the progress of a build before its turn.
 const waiting = "waiting for its turn"
 
@@ -39,12 +46,12 @@ var (
 // begin begins a build for a project, after a pause if it's a try again. mu is held.
 func (s *Store) begin(e *entry, project string, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
 	e.State, e.Err, e.FailedStep, e.Progress = Building, nil, 0, waiting
-	e.job = s.start(e.Template, project, size, s.cfg.pauseBefore(e.failures), func(ctx context.Context) { s.build(ctx, e, size, how) })
+	e.job = s.start(e.Template, project, size, s.cfg.pauseBefore(e.failures), func(ctx context.Context, j *job) { s.build(ctx, j, e, size, how) })
 	s.cfg.Changed()
 }
 
 // start starts a job, which gets its turn after a pause and before it's called; if it gets none its context has ended, with the reason. mu is held.
-func (s *Store) start(template, project string, size rootfs.Size, before time.Duration, work func(context.Context)) *job {
+func (s *Store) start(template, project string, size rootfs.Size, before time.Duration, work func(context.Context, *job)) *job {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	j := &job{
 		template: template, project: project, memory: size.MemoryBytes, turn: make(chan struct{}), cancel: cancel, done: make(chan struct{}),
@@ -56,22 +63,22 @@ func (s *Store) start(template, project string, size rootfs.Size, before time.Du
 			return
 		}
 		switch err := s.turns.take(ctx, j); {
+		case err == nil:
+			defer s.turns.give(j)
 		case ctx.Err() != nil:
 			return
-		case err != nil:
-			cancel(err)
 		default:
-			defer s.turns.give(j)
+			cancel(err)
 		}
 		limited, stop := context.WithTimeoutCause(ctx, buildTimeout, errTooLong)
 		defer stop()
-		work(limited)
+		work(limited, j)
 	})
 	return j
 }
 
 // build builds, and notes what became of it.
-func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
+func (s *Store) build(ctx context.Context, j *job, e *entry, size rootfs.Size, how func(*builder, context.Context) (*base, error)) {
 	b := s.builder(e, size)
 	b.now("beginning")
 	var made *base
@@ -79,6 +86,7 @@ func (s *Store) build(ctx context.Context, e *entry, size rootfs.Size, how func(
 	if err == nil {
 		made, err = how(b, ctx)
 	}
+	j.machineGone() // before anybody is told
 	if err == nil {
 		s.share(made)
 	} else if ctx.Err() != nil {

@@ -38,7 +38,7 @@ func (s *Store) BuildShape(template string, size rootfs.Size) {
 	gone := e.makeRoom()
 	x := &shape{used: time.Now()}
 	e.shapes[size] = x
-	x.job = s.start(template, background, size, 0, func(ctx context.Context) { s.buildShape(ctx, e, x, size) })
+	x.job = s.start(template, background, size, 0, func(ctx context.Context, j *job) { s.buildShape(ctx, j, e, x, size) })
 	s.mu.Unlock()
 	if gone != nil {
 		s.destroy(gone) // what stays is removed at the next Open
@@ -78,7 +78,7 @@ func (e *entry) dropShapes() []*base {
 	return out
 }
 
-func (s *Store) buildShape(ctx context.Context, e *entry, x *shape, size rootfs.Size) {
+func (s *Store) buildShape(ctx context.Context, j *job, e *entry, x *shape, size rootfs.Size) {
 	s.mu.Lock()
 	from := e.base
 	s.mu.Unlock()
@@ -95,6 +95,7 @@ func (s *Store) buildShape(ctx context.Context, e *entry, x *shape, size rootfs.
 		made, err = b.again(ctx, from)
 		from.use.RUnlock()
 	}
+	j.machineGone()
 	if err != nil && ctx.Err() == nil {
 		slog.Error("a template's snapshot of another shape could not be made", "template", e.Template, "shape", size, "err", err)
 	}

@@ -45,9 +45,7 @@ func (t *turns) give(j *job) {
 	defer t.mu.Unlock()
 	is := func(o *job) bool { return o == j }
 	t.working, t.waiting = slices.DeleteFunc(t.working, is), slices.DeleteFunc(t.waiting, is)
-	if j.takeBack != nil {
-		j.takeBack()
-	}
+	j.machineGone()
 	t.next()
 }
 
