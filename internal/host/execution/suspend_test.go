@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -744,9 +745,7 @@ func (r *rig) endLife(t *testing.T, table *Table, how string) {
 	t.Helper()
 	frame := filepath.Join(t.TempDir(), "frame")
 	if how == "KILL" {
-		if err := os.CopyFS(frame, os.DirFS(r.dir)); err != nil {
-			t.Fatal(err)
-		}
+		r.copyAll(t, frame)
 	}
 	still := map[*testMachine]bool{}
 	for _, m := range r.running() {
@@ -764,6 +763,24 @@ func (r *rig) endLife(t *testing.T, table *Table, how string) {
 		}
 		for m, was := range still {
 			m.paused.Store(was)
+		}
+	}
+}
+
+// copyAll copies all files to another directory. What goes on may rename one at that moment: then it's copied anew.
+func (r *rig) copyAll(t *testing.T, to string) {
+	t.Helper()
+	const tries = 100
+	for try := 1; ; try++ {
+		err := os.CopyFS(to, os.DirFS(r.dir))
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, fs.ErrNotExist) || try == tries {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
