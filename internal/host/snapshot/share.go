@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"time"
@@ -48,6 +49,7 @@ func (s *Store) share(e *entry) *os.File {
 	if err != nil {
 		slog.Warn("a snapshot's memory can't be shared", "snapshot", e.Snapshot, "err", err)
 		s.sharedBytes -= need
+		e.shared.made = !errors.Is(err, seal.ErrUnpromised) // for which there may be room next time
 		return nil
 	}
 	e.shared.file, e.shared.letGo = f, letGo

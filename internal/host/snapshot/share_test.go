@@ -26,6 +26,14 @@ func TestTheMemoryIsSharedFromTheSecondLoadOn(t *testing.T) {
 	if f := load(r); f != nil {
 		t.Error("it's shared for one machine")
 	}
+	takeBack, err := promises.Promise(promises.Most())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if load(r) != nil {
+		t.Error("it's shared in memory that was promised to others")
+	}
+	takeBack()
 	f := load(r)
 	if f == nil || load(r) != f {
 		t.Fatal("it isn't shared")

@@ -59,6 +59,7 @@ func (s *Store) SnapshotFor(template string, size rootfs.Size) (_ Snapshot, give
 		return Snapshot{}, nil, space.Errorf(space.CodeTemplateNotReady, "template %s was damaged and is being made anew; try again when it's ready", template)
 	}
 	b.use.RLock() // nobody waits to write whom a template still shows
+	s.shareLater(b)
 	return s.snapshot(b), b.use.RUnlock, nil
 }
 

@@ -66,14 +66,16 @@ func sourcesOf(c *Config, o Order) sources {
 
 // base is a snapshot on file.
 type base struct {
-	dir    string
-	m      manifest
-	digest string // of the manifest
-	seen   map[string]seal.Inode
-	use    sync.RWMutex // held for reading by those who load from it
-	sealed *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
-	letGo  func()       // gives back what that was promised. The store's mu guards it
-	unfit  bool         // the driver has refused it. The store's mu guards it
+	dir     string
+	m       manifest
+	digest  string // of the manifest
+	seen    map[string]seal.Inode
+	use     sync.RWMutex // held for reading by those who load from it
+	sealed  *os.File     // its memory, shared by all machines; nil if it isn't. The store's mu guards it
+	letGo   func()       // gives back what that was promised. The store's mu guards it, as the next two
+	sharing bool         // it's being shared
+	tried   time.Time    // when that was tried last
+	unfit   bool         // the driver has refused it. The store's mu guards it
 }
 
 func (b *base) file(name string) string { return filepath.Join(b.dir, name) }

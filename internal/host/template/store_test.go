@@ -50,6 +50,7 @@ type rig struct {
 	onBoot     func()
 	room       func() error
 	promises   *promise.Ledger
+	seals      bool // machines share memory that is sealed
 	retryPause time.Duration
 
 	mu      sync.Mutex
@@ -142,8 +143,10 @@ func (r *rig) Remove(_ context.Context, s jail.Spec) error {
 	return nil
 }
 
-func (r *rig) Name() string                   { return "test" }
-func (r *rig) Capabilities() vmm.Capabilities { return vmm.Capabilities{Version: r.version} }
+func (r *rig) Name() string { return "test" }
+func (r *rig) Capabilities() vmm.Capabilities {
+	return vmm.Capabilities{Version: r.version, SealedMemory: r.seals}
+}
 
 func (r *rig) Boot(_ context.Context, _ vmm.Enclosure, b vmm.Boot) (vmm.Machine, error) {
 	r.boots++
