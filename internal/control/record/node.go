@@ -24,11 +24,12 @@ type Facts struct {
 	DiskPressure         DiskPressure
 }
 
-// Differ reports whether something else than what changes all the time, how much is free and available, is another than before. How full the volume is is said
+// Differ reports whether something else than what changes all the time, how much is free, available and reserved, is another than before. How full the volume is is said
 // by its pressure.
 func (f Facts) Differ(before Facts) bool {
 	f.MemoryAvailableBytes, before.MemoryAvailableBytes = 0, 0
 	f.DiskFreeBytes, before.DiskFreeBytes = 0, 0
+	f.ReservedBytes, before.ReservedBytes = 0, 0
 	return f != before
 }
 

@@ -20,6 +20,9 @@ func (w *Watcher) take(n notice) error {
 	}
 	if replaces, ok := temporary.Parse(n.name); ok {
 		if n.has(unix.IN_MOVED_FROM) {
+			if len(w.uploads) >= maxUploads {
+				clear(w.uploads)
+			}
 			w.uploads[n.cookie] = replaces
 		}
 		return nil
@@ -148,7 +151,7 @@ func (w *Watcher) drained() {
 // settle forgets what is only needed until everything was read.
 func (w *Watcher) settle() {
 	w.seenBytes = 0
-	w.seen, w.moving, w.uploads = map[string]bool{}, map[uint32]moving{}, map[uint32]bool{}
+	w.seen, w.moving = map[string]bool{}, map[uint32]moving{}
 }
 
 // name gives a watched directory its path.

@@ -48,12 +48,17 @@ type Watcher struct {
 	bytes     int              // of those paths
 	quiet     bool             // what is there is only watched, not told
 
+	uploads map[uint32]bool // uploads that take their name, at most maxUploads; whether they replace a file
+
 	// What is only needed until everything that has happened was read:
 	seen      map[string]bool   // paths that were told because they were found, and whose own event may still come
 	seenBytes int               // of those paths
 	moving    map[uint32]moving // directories that have left their place and may appear at another
-	uploads   map[uint32]bool   // uploads that take their name; whether they replace a file
 }
+
+// maxUploads bounds what is remembered of uploads: a name that one leaves is followed at once by the one that it takes, in the same directory, though not always in what is read
+// at once. Those that take none that is seen are few: somebody moves them away.
+const maxUploads = 1024
 
 // moving is a directory on its way.
 type moving struct {
@@ -77,7 +82,7 @@ func (w *Watcher) begin() error {
 	if err != nil {
 		return err
 	}
-	w.queue, w.dirs, w.bytes = q, map[int32]string{}, 0
+	w.queue, w.dirs, w.bytes, w.uploads = q, map[int32]string{}, 0, map[uint32]bool{}
 	w.settle()
 	w.quiet = true
 	defer func() { w.quiet = false }()

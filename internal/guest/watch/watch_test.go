@@ -202,6 +202,38 @@ func TestUploadsAreWrites(t *testing.T) {
 	}
 }
 
+// TestAnUploadMayBeReadInTwo: the kernel tells a move as two events, and what reads them may come in between.
+func TestAnUploadMayBeReadInTwo(t *testing.T) {
+	var got []string
+	w, err := Open(t.TempDir(), false, func(e Event) error {
+		got = append(got, string(e.Kind)+" "+filepath.Base(e.Path))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for cookie, replaces := range []bool{true, false} {
+		for _, n := range []notice{
+			{wd: w.top, mask: unix.IN_MOVED_FROM, cookie: uint32(cookie), name: temporary.Name(replaces)},
+			{wd: w.top, mask: unix.IN_MOVED_TO, cookie: uint32(cookie), name: "file"},
+		} {
+			if err := w.takeAll([]notice{n}); err != nil {
+				t.Fatal(err)
+			}
+			w.drained()
+		}
+	}
+	if want := []string{"write file", "create file", "chmod file", "write file"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	for cookie := range uint32(2*maxUploads + 1) {
+		if err := w.take(notice{wd: w.top, mask: unix.IN_MOVED_FROM, cookie: cookie, name: temporary.Name(false)}); err != nil || len(w.uploads) > maxUploads {
+			t.Fatalf("%d uploads are remembered, %v", len(w.uploads), err)
+		}
+	}
+}
+
 // TestNothingIsLost: 2,000 files in new directories, below each other, as fast as they can be made.
 func TestNothingIsLost(t *testing.T) {
 	t.Setenv("TMPDIR", "/dev/shm")
