@@ -42,9 +42,9 @@ func WaysOut(box record.Sandbox) string {
 	case disk:
 		return "start boots it from its disk as that is; it has no recovery point to return to"
 	case point:
-		return "nothing is left of its disk; rollback returns it to its recovery point"
+		return "its disk can't be used any more; rollback returns it to its recovery point"
 	default:
-		return "nothing is left of its disk, and it has no recovery point: delete it and create another one, unless its list of snapshots has a ready one that was given up, which rollback can be told"
+		return "its disk can't be used any more, and it has no recovery point: delete it and create another one, unless its list of snapshots has a ready one that was given up, which rollback can be told"
 	}
 }
 

@@ -208,23 +208,30 @@ func (e *entry) checkFile(name string) error {
 
 // proof is that files hold what the manifest says. It's made once in a life of the daemon; what is seen of the files afterwards says that they're still those.
 type proof struct {
-	mu   sync.Mutex
-	done bool
-	err  error
+	mu     sync.Mutex
+	done   bool
+	err    error
+	before error // what an earlier life found; until it's done
 }
 
 func proved() proof { return proof{done: true} }
 
 // found is what reading them has brought to light, if they were read. It doesn't wait for who reads them now.
 func (p *proof) found() error {
+	err, _ := p.known()
+	return err
+}
+
+// known is found, and whether nobody reads them now.
+func (p *proof) known() (err error, ok bool) {
 	if !p.mu.TryLock() {
-		return nil
+		return nil, false
 	}
 	defer p.mu.Unlock()
 	if !p.done {
-		return nil
+		return p.before, true
 	}
-	return p.err
+	return p.err, true
 }
 
 // errUnread says that nothing is known of what a file holds.
@@ -250,10 +257,13 @@ func (p *proof) verify(bytes int64, read func(context.Context) error) error {
 // orElse returns what is known; if nothing is, what read says, which is about a part of the files.
 func (p *proof) orElse(read func() error) error {
 	p.mu.Lock()
-	done, err := p.done, p.err
+	done, err, before := p.done, p.err, p.before
 	p.mu.Unlock()
-	if done {
+	switch {
+	case done:
 		return err
+	case before != nil:
+		return before
 	}
 	return read()
 }

@@ -48,6 +48,7 @@ func (s *Store) lookAgain(e *entry) {
 		return
 	}
 	s.setDamage(e, e.lookAtFiles())
+	s.keepFindings(e)
 }
 
 // lookAtFiles says what is wrong with a snapshot's files, without reading them, or what was found when they were read.

@@ -165,6 +165,82 @@ func TestARepairedSnapshotIsNoLongerDamaged(t *testing.T) {
 	}
 }
 
+// TestWhatWasFoundIsFoundInTheNextLife, too, until the files are read again and hold what they should.
+func TestWhatWasFoundIsFoundInTheNextLife(t *testing.T) {
+	for _, name := range []string{StateName, MemoryName, DiskName} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, directories{})
+			r := take(t, s)
+			path := filepath.Join(s.dirOf(r.Snapshot, ""), name)
+			right, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrong := bytes.Clone(right)
+			for i := range wrong {
+				wrong[i] ^= 1
+			}
+			restart := func(content []byte) {
+				t.Helper()
+				s.Close()
+				if content != nil {
+					if err := os.WriteFile(path, content, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s = open(t, dir, directories{})
+			}
+			load := func() error {
+				_, give, err := s.Borrow(r.Snapshot, r.Digest, false)
+				if err == nil {
+					give()
+				}
+				s.lookAtAll()
+				return err
+			}
+			reported := func(when string, damaged bool) {
+				t.Helper()
+				if now, _ := s.Find(r.Snapshot); now.State != Ready || (now.Err != nil) != damaged {
+					t.Errorf("%s it's reported as %+v", when, now)
+				}
+			}
+			restart(wrong)
+			reported("before it's read", false)
+			if err := load(); space.CodeOf(err) != space.CodeSnapshotUnusable {
+				t.Fatalf("it's loaded: %v", err)
+			}
+			reported("when it was read", true)
+			restart(nil)
+			reported("in the next life", true)
+			restart(right)
+			reported("repaired, and not yet read,", true)
+			if err := load(); err != nil {
+				t.Fatal(err)
+			}
+			reported("repaired and read", false)
+			restart(nil)
+			reported("after that", false)
+			restart(wrong)
+			load()
+			if err := s.Remove(r.Snapshot); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+			orphan := s.dirOf(r.Snapshot, foundSuffix)
+			if err := os.WriteFile(orphan, []byte("{}"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			restart(nil)
+			if _, err := os.Stat(orphan); err == nil {
+				t.Error("what was found of one that is gone is still there")
+			}
+		})
+	}
+}
+
 func isPutAside(t *testing.T, s *Store, was, now Report, there bool) {
 	t.Helper()
 	if !there || now.State != Failed || space.CodeOf(now.Err) != space.CodeSnapshotUnusable {

@@ -85,10 +85,11 @@ type entry struct {
 	digest   string // with Ready
 	seen     map[string]seal.Inode
 	manifest manifest
-	bytes    int64 // 0: not measured yet
-	loads    int   // machines that are being loaded from it
-	files    proof // with Ready: that all files hold what the manifest says
-	disk     proof // with Ready: that the disk does
+	bytes    int64    // 0: not measured yet
+	loads    int      // machines that are being loaded from it
+	files    proof    // with Ready: that all files hold what the manifest says
+	disk     proof    // with Ready: that the disk does
+	findings findings // on file
 	removing bool
 	aside    bool       // its directory was put aside: only the report is left
 	sharing  sync.Mutex // held while the memory is being shared
@@ -139,12 +140,16 @@ func (s *Store) adopt(name string) error {
 	if strings.HasSuffix(name, buildSuffix) {
 		return s.cfg.Volume.Delete(dir)
 	}
+	if strings.HasSuffix(name, foundSuffix) {
+		return s.sweepFindings(dir)
+	}
 	e, err := read(dir)
 	if err != nil {
 		slog.Error("put aside a snapshot that can't be read", "dir", dir, "err", err)
 		s.report(name, err)
 		return os.Rename(dir, dir+unreadableSuffix)
 	}
+	e.recall(dir + foundSuffix)
 	s.entries[e.Snapshot] = e
 	return nil
 }
@@ -250,6 +255,9 @@ func (s *Store) Remove(id string) error {
 	s.unshare(e, time.Now().Add(sharedIdle))
 	s.mu.Unlock()
 	err := s.delete(e.dir)
+	if err == nil {
+		err = remove(s.dirOf(id, foundSuffix))
+	}
 	s.mu.Lock()
 	if err != nil { // it's there, and is reported: who ordered the removal may have forgotten it when it works
 		e.removing = false
