@@ -19,22 +19,28 @@ import (
 // metric reads one line of a role's metrics; 0 if it has none.
 func metric(t *testing.T, r instance.Role, line string) int {
 	t.Helper()
+	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(line) + ` (\d+)$`).FindStringSubmatch(metrics(t, r))
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1]) // the expression takes digits only
+	return n
+}
+
+// metrics reads all of a role's metrics; it's empty while the role is being restarted.
+func metrics(t *testing.T, r instance.Role) string {
+	t.Helper()
 	port, _ := platform.instance.OpsPort(r)
 	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 	if err != nil {
-		return 0 // it's being restarted
+		return ""
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0
+		return ""
 	}
-	m := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(line) + ` (\d+)$`).FindSubmatch(b)
-	if m == nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(string(m[1])) // the expression takes digits only
-	return n
+	return string(b)
 }
 
 const (

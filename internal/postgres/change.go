@@ -16,7 +16,7 @@ func (s *Store) ChangeSandbox(
 	ctx context.Context, project, id, operation string, r record.Request, decide func(record.Situation) (record.Change, error),
 ) (record.Changed, error) {
 	var out record.Changed
-	err := s.write(ctx, "change sandbox "+id, func(ctx context.Context, q *db.Queries) error {
+	err := s.write(ctx, "change sandbox", id, func(ctx context.Context, q *db.Queries) error {
 		if earlier, err := claim(ctx, q, project, r, operation); err != nil || earlier != operation {
 			out.Operation = earlier
 			return err

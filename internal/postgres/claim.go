@@ -31,7 +31,7 @@ func claim(ctx context.Context, q *db.Queries, project string, r record.Request,
 // Claim takes a request's Idempotency-Key for a resource that the request makes nothing of but an answer. It returns when the key was taken,
 // which the answer may depend on; idempotency_mismatch if another request has it.
 func (s *Store) Claim(ctx context.Context, project string, r record.Request, resource string) (at time.Time, err error) {
-	err = s.write(ctx, "claim an idempotency key", func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "claim an idempotency key", "", func(ctx context.Context, q *db.Queries) error {
 		if _, err := claim(ctx, q, project, r, resource); err != nil {
 			return err
 		}

@@ -73,7 +73,7 @@ func (s *Store) createTogether(_ string, all []*creation) {
 func (s *Store) createInOne(all []*creation) error {
 	n := all[0].record
 	ctx := context.WithoutCancel(all[0].ctx)
-	return s.write(ctx, "create sandboxes", func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "create sandboxes", "", func(ctx context.Context, q *db.Queries) error {
 		fresh, err := claimAll(ctx, q, n.Project, all)
 		if err != nil {
 			return err

@@ -41,7 +41,7 @@ func (s *Store) deleteTogether(_ string, all []*deletion) {
 // deleteInOne deletes all in one transaction. Those that are refused have an error of their own.
 func (s *Store) deleteInOne(all []*deletion) error {
 	ctx := context.WithoutCancel(all[0].ctx)
-	return s.write(ctx, "delete sandboxes", func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "delete sandboxes", "", func(ctx context.Context, q *db.Queries) error {
 		now, err := standing(ctx, q, all)
 		if err != nil {
 			return err

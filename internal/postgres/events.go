@@ -19,7 +19,7 @@ func (s *Store) NumberEvents(ctx context.Context) error {
 		if err != nil || !any {
 			return err
 		}
-		if err := s.write(ctx, "number events", numberSome); err != nil {
+		if err := s.write(ctx, "number events", "", numberSome); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Store) touch(ctx context.Context, at map[string]time.Time, sent bool) e
 	for _, id := range slices.Sorted(maps.Keys(at)) { // in one order: two of these at once don't wait for each other
 		p.Ids, p.At = append(p.Ids, id), append(p.At, at[id])
 	}
-	return s.write(ctx, "record what was done with sandboxes", func(ctx context.Context, q *db.Queries) error { return q.TouchSandboxes(ctx, p) })
+	return s.write(ctx, "record what was done with sandboxes", "", func(ctx context.Context, q *db.Queries) error { return q.TouchSandboxes(ctx, p) })
 }
 
 // Paused returns up to limit sandboxes of a node that are paused, the longest first. One whose suspend has failed is left out for a while.

@@ -16,7 +16,7 @@ var (
 
 // Transact runs do in a transaction of the store's.
 func (s *Store) Transact(ctx context.Context, do func(db.DBTX) error) error {
-	return s.transact(ctx, func(t *transaction) error { return do(t) })
+	return s.transact(ctx, "test", func(t *transaction) error { return do(t) })
 }
 
 // WaitingDeletions is how many wait for others to be deleted.

@@ -34,7 +34,7 @@ func (s *Store) KeepFileKey(ctx context.Context, sandbox string, key []byte) ([]
 		return nil, err
 	}
 	var out []byte
-	err = s.write(ctx, "keep the file key of sandbox "+sandbox, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "keep the file key of sandbox", sandbox, func(ctx context.Context, q *db.Queries) error {
 		kept, err := q.KeepFileKey(ctx, db.KeepFileKeyParams{ID: sandbox, FileKeySealed: sealed})
 		if err != nil {
 			return missing(err, "sandbox")
@@ -47,7 +47,7 @@ func (s *Store) KeepFileKey(ctx context.Context, sandbox string, key []byte) ([]
 
 // ForgetFileKey drops the key of a project's sandbox: what it signed is void.
 func (s *Store) ForgetFileKey(ctx context.Context, project, sandbox string) error {
-	return s.write(ctx, "forget the file key of sandbox "+sandbox, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "forget the file key of sandbox", sandbox, func(ctx context.Context, q *db.Queries) error {
 		n, err := q.ForgetFileKey(ctx, db.ForgetFileKeyParams{Project: project, ID: sandbox})
 		if err == nil && n == 0 {
 			return space.Errorf(space.CodeNotFound, "the sandbox does not exist")

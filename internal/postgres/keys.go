@@ -17,7 +17,7 @@ const maxKeys = 1000
 
 // CreateKey stores a key. Its project must be there, and so must its user, if it has one.
 func (s *Store) CreateKey(ctx context.Context, k record.NewKey) error {
-	return s.write(ctx, "create key "+k.ID, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "create key", k.ID, func(ctx context.Context, q *db.Queries) error {
 		org, err := q.LockOrgOf(ctx, k.Project)
 		if err != nil {
 			return missing(err, "project")
@@ -90,12 +90,12 @@ func (s *Store) Keys(ctx context.Context, in record.KeyScope, after record.Posit
 
 // TouchKey writes that a key was used, at most once an hour.
 func (s *Store) TouchKey(ctx context.Context, id string) error {
-	return s.write(ctx, "touch key "+id, func(ctx context.Context, q *db.Queries) error { return q.TouchKey(ctx, id) })
+	return s.write(ctx, "touch key", id, func(ctx context.Context, q *db.Queries) error { return q.TouchKey(ctx, id) })
 }
 
 // RevokeKey ends a key at once. One that is revoked stays so. Conflict if no key would be left that may do all in the organisation.
 func (s *Store) RevokeKey(ctx context.Context, in record.KeyScope, id string) error {
-	return s.writeOrg(ctx, "revoke key "+id, in.Org, func(ctx context.Context, q *db.Queries) error {
+	return s.writeOrg(ctx, "revoke key", id, in.Org, func(ctx context.Context, q *db.Queries) error {
 		if _, err := q.KeyByID(ctx, db.KeyByIDParams{Org: in.Org, Project: in.Project, ID: id}); err != nil {
 			return missing(err, "key")
 		}
@@ -114,8 +114,8 @@ func (s *Store) RevokeKey(ctx context.Context, in record.KeyScope, id string) er
 
 // writeOrg runs a transaction that changes who may do what in an organisation; one at a time does. It's undone, with a conflict, if it
 // would leave the organisation without a valid key of an owner.
-func (s *Store) writeOrg(ctx context.Context, doing, org string, do func(context.Context, *db.Queries) error) error {
-	return s.write(ctx, doing, func(ctx context.Context, q *db.Queries) error {
+func (s *Store) writeOrg(ctx context.Context, doing, what, org string, do func(context.Context, *db.Queries) error) error {
+	return s.write(ctx, doing, what, func(ctx context.Context, q *db.Queries) error {
 		if _, err := q.LockOrg(ctx, org); err != nil {
 			return missing(err, "organisation")
 		}

@@ -14,7 +14,7 @@ import (
 // Observe writes what a node's report brought, in one transaction, and ends the operations that waited for it. It returns the ids of
 // those operations. What contradicts a final state is left out.
 func (s *Store) Observe(ctx context.Context, seen record.Seen) (ended []string, err error) {
-	err = s.write(ctx, "record what node "+seen.Node+" reported", func(ctx context.Context, q *db.Queries) (err error) {
+	err = s.write(ctx, "record a report of node", seen.Node, func(ctx context.Context, q *db.Queries) (err error) {
 		boxes, err := lockOfSnapshots(ctx, q, seen.Snapshots) // sandboxes are locked before operations
 		if err != nil {
 			return err

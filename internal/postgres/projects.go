@@ -17,7 +17,7 @@ const maxProjects = 1000
 // EnsureProject returns the id of an organisation's oldest project. An organisation that isn't there is made, and one without a project
 // gets one of that name.
 func (s *Store) EnsureProject(ctx context.Context, org, project string) (id string, err error) {
-	err = s.write(ctx, "ensure a project of "+org, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "ensure a project of", org, func(ctx context.Context, q *db.Queries) error {
 		if err := q.InsertOrg(ctx, db.InsertOrgParams{ID: space.NewID(space.PrefixOrg), Name: org}); err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *Store) Org(ctx context.Context, id string) (record.Org, error) {
 // CreateProject makes a project and returns its id: an earlier one if the request's Idempotency-Key has made it already. Conflict if
 // the name is taken.
 func (s *Store) CreateProject(ctx context.Context, n record.NewProject) (id string, err error) {
-	err = s.write(ctx, "create project "+n.Name, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "create project", n.Name, func(ctx context.Context, q *db.Queries) error {
 		id, err = claim(ctx, q, n.By, n.Request, n.ID)
 		if err != nil || id != n.ID {
 			return err
@@ -123,7 +123,7 @@ func project(r db.ProjectRow) record.Project {
 
 // UpdateProject changes a project. A quota may be less than what is used: nothing ends, and nothing more begins.
 func (s *Store) UpdateProject(ctx context.Context, org, id string, c record.ProjectChange) error {
-	return s.write(ctx, "update project "+id, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "update project", id, func(ctx context.Context, q *db.Queries) error {
 		if _, err := q.LockOrg(ctx, org); err != nil {
 			return missing(err, "project")
 		}
@@ -158,7 +158,7 @@ func rename(ctx context.Context, q *db.Queries, org, id string, name *string) er
 // DeleteProject deletes a project without sandboxes, with its templates and snapshots, and revokes its keys. Conflict if it has sandboxes that weren't told to go, or
 // if sandboxes or builds of other projects use its templates.
 func (s *Store) DeleteProject(ctx context.Context, org, id string) error {
-	return s.writeOrg(ctx, "delete project "+id, org, func(ctx context.Context, q *db.Queries) error {
+	return s.writeOrg(ctx, "delete project", id, org, func(ctx context.Context, q *db.Queries) error {
 		if _, err := q.LockProject(ctx, db.LockProjectParams{Org: org, ID: id}); err != nil { // no sandbox is made while it's held
 			return missing(err, "project")
 		}

@@ -67,7 +67,7 @@ func (s *Store) Prune(ctx context.Context) (rows int64, err error) {
 		}},
 	}
 	for _, step := range steps {
-		err := s.write(ctx, "prune "+step.what, func(ctx context.Context, q *db.Queries) error {
+		err := s.write(ctx, "prune", step.what, func(ctx context.Context, q *db.Queries) error {
 			n, err := step.do(ctx, q)
 			rows += n
 			return err

@@ -87,7 +87,7 @@ func without(ids, some []string) []string {
 // DeleteUnused writes that those of some snapshots are to go that nothing needs, and returns them.
 func (s *Store) DeleteUnused(ctx context.Context, ids []string) ([]string, error) {
 	var out []string
-	err := s.write(ctx, "delete snapshots", func(ctx context.Context, q *db.Queries) error {
+	err := s.write(ctx, "delete snapshots", "", func(ctx context.Context, q *db.Queries) error {
 		out = nil
 		held, err := q.HoldSnapshots(ctx, ids)
 		if err != nil || len(held) == 0 {

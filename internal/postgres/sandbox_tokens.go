@@ -17,7 +17,7 @@ const maxSandboxTokens = 100
 // CreateSandboxToken stores a token and returns its id: an earlier one if the request's Idempotency-Key has made it already. The caller has
 // checked that the sandbox is the project's.
 func (s *Store) CreateSandboxToken(ctx context.Context, n record.NewSandboxToken) (id string, err error) {
-	err = s.write(ctx, "create a token of sandbox "+n.Sandbox, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "create a token of sandbox", n.Sandbox, func(ctx context.Context, q *db.Queries) error {
 		id, err = claim(ctx, q, n.Project, n.Request, n.ID)
 		if err != nil || id != n.ID {
 			return err
@@ -67,7 +67,7 @@ func (s *Store) SandboxTokens(ctx context.Context, sandbox string) ([]record.San
 
 // RevokeSandboxToken ends a token at once; one that is revoked stays so. It's not_found if the project's sandbox has none of that id.
 func (s *Store) RevokeSandboxToken(ctx context.Context, project, sandbox, id string) error {
-	return s.write(ctx, "revoke a sandbox token", func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "revoke a sandbox token", "", func(ctx context.Context, q *db.Queries) error {
 		n, err := q.RevokeSandboxToken(ctx, db.RevokeSandboxTokenParams{Project: project, Sandbox: sandbox, ID: id})
 		if err == nil && n == 0 {
 			return missing(pgx.ErrNoRows, "token")

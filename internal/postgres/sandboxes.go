@@ -46,7 +46,7 @@ func nodeRoom(r db.NodeRoomRow) record.Room {
 
 // UpdateSandbox changes what isn't its machine's. Conflict if it's going or gone.
 func (s *Store) UpdateSandbox(ctx context.Context, project, id string, u record.Update) error {
-	return s.write(ctx, "update sandbox "+id, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "update sandbox", id, func(ctx context.Context, q *db.Queries) error {
 		box, err := lockSandbox(ctx, q, project, id)
 		if err != nil {
 			return err

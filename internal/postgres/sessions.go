@@ -23,7 +23,7 @@ func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (out rec
 		return out, err
 	}
 	var row db.CreateSessionRow
-	err = s.write(ctx, "create session "+n.ID, func(ctx context.Context, q *db.Queries) (err error) {
+	err = s.write(ctx, "create session", n.ID, func(ctx context.Context, q *db.Queries) (err error) {
 		row, err = q.CreateSession(last(ctx), db.CreateSessionParams{
 			Project: n.Project, Key: n.Request.Key, RequestHash: n.Request.Hash[:], Kept: record.IdempotencyKept, Most: maxSessions,
 			ID: n.ID, Sandbox: n.Sandbox, Argv: n.Spec.Argv, Cwd: n.Spec.Cwd, RunAs: n.Spec.User, SecretSealed: sealed, OpenStdin: n.Spec.OpenStdin,
@@ -47,7 +47,7 @@ func (s *Store) CreateSession(ctx context.Context, n record.NewSession) (out rec
 // CreateAttachment stores another token of a session, issued by a sandbox token or, if that's empty, by an API key. The caller has checked that
 // the session is the project's.
 func (s *Store) CreateAttachment(ctx context.Context, session string, token record.TokenHash, life time.Duration, issuedBy string) error {
-	return s.write(ctx, "create an attachment of session "+session, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "create an attachment of session", session, func(ctx context.Context, q *db.Queries) error {
 		return q.InsertAttachment(later(ctx), db.InsertAttachmentParams{TokenHash: token[:], Session: session, Life: life, IssuedBy: orNull(issuedBy)})
 	})
 }
@@ -170,7 +170,7 @@ func (s *Store) target(r db.AttachmentTargetRow) (record.Target, error) {
 // FixSession binds a session to the execution that its first attach found. It reports whether it did: not if another attach was first,
 // or if the execution is no longer the sandbox's current one.
 func (s *Store) FixSession(ctx context.Context, session, execution string) (fixed bool, err error) {
-	err = s.write(ctx, "fix session "+session, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "fix session", session, func(ctx context.Context, q *db.Queries) error {
 		n, err := q.FixSession(last(ctx), db.FixSessionParams{ID: session, Execution: execution})
 		fixed = n == 1
 		return err

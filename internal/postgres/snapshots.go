@@ -100,7 +100,7 @@ func (s *Store) Snapshots(ctx context.Context, project, sandbox string, after re
 
 // DeleteSnapshot writes that a project's snapshot is to go, and returns the node that must act. Conflict while something needs it.
 func (s *Store) DeleteSnapshot(ctx context.Context, project, ref string) (node string, err error) {
-	err = s.write(ctx, "delete snapshot "+ref, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "delete snapshot", ref, func(ctx context.Context, q *db.Queries) error {
 		n, err := holdSnapshot(ctx, q, project, ref)
 		if err != nil {
 			return err

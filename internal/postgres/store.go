@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -67,17 +68,19 @@ func (s *Store) read(ctx context.Context, doing string, do func(context.Context,
 	return explain(doing, do(ctx, db.New(s.pool)))
 }
 
-// write runs do in one transaction. A caller that gives up doesn't end it: whether it commits would be left open for nothing.
-func (s *Store) write(ctx context.Context, doing string, do func(context.Context, *db.Queries) error) error {
+// write runs do in one transaction: doing, one of a few texts, to what, which may be empty. A caller that gives up doesn't end it: whether it commits would
+// be left open for nothing.
+func (s *Store) write(ctx context.Context, doing, what string, do func(context.Context, *db.Queries) error) error {
+	explained := strings.TrimSuffix(doing+" "+what, " ")
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", explained, err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	in := happened{}
 	ctx = context.WithValue(ctx, happenedKey{}, in)
-	if err := s.transact(ctx, func(t *transaction) error { return do(ctx, db.New(t)) }); err != nil {
-		return explain(doing, err)
+	if err := s.transact(ctx, doing, func(t *transaction) error { return do(ctx, db.New(t)) }); err != nil {
+		return explain(explained, err)
 	}
 	s.tell(in)
 	return nil

@@ -15,7 +15,7 @@ import (
 //
 // Errors: not_found; conflict (sandboxes, or builds, use it).
 func (s *Store) DeleteTemplate(ctx context.Context, project, id string) (node string, ended []string, err error) {
-	err = s.write(ctx, "delete template "+id, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "delete template", id, func(ctx context.Context, q *db.Queries) error {
 		row, err := q.LockTemplate(ctx, db.LockTemplateParams{Project: project, ID: id})
 		if err != nil {
 			return missing(err, "template")

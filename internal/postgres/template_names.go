@@ -19,7 +19,7 @@ const (
 
 // SetTemplateTag lets a tag of a template's name mean the template, whatever it meant before. It's quota_exceeded if the name has too many.
 func (s *Store) SetTemplateTag(ctx context.Context, project, template, tag string) error {
-	return s.write(ctx, "tag template "+template, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "tag template", template, func(ctx context.Context, q *db.Queries) error {
 		row, err := lockLive(ctx, q, project, template)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func checkTags(ctx context.Context, q *db.Queries, project, name string) error {
 
 // DeleteTemplateTag removes a tag of a template's name, whichever version it means; not_found if the name hasn't got it.
 func (s *Store) DeleteTemplateTag(ctx context.Context, project, template, tag string) error {
-	return s.write(ctx, "remove a tag of template "+template, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "remove a tag of template", template, func(ctx context.Context, q *db.Queries) error {
 		row, err := lockLive(ctx, q, project, template)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *Store) DeleteTemplateTag(ctx context.Context, project, template, tag st
 //
 // Errors: not_found; conflict (it is another template's name or alias); quota_exceeded (the name has too many).
 func (s *Store) SetTemplateAlias(ctx context.Context, project, template, alias string) error {
-	return s.write(ctx, "give an alias to template "+template, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "give an alias to template", template, func(ctx context.Context, q *db.Queries) error {
 		if err := q.LockName(ctx, db.LockNameParams{Project: project, Name: alias}); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func hasAlias(ctx context.Context, q *db.Queries, project, name, alias string) (
 
 // DeleteTemplateAlias removes an alias of a template's name; not_found if the name hasn't got it.
 func (s *Store) DeleteTemplateAlias(ctx context.Context, project, template, alias string) error {
-	return s.write(ctx, "remove an alias of template "+template, func(ctx context.Context, q *db.Queries) error {
+	return s.write(ctx, "remove an alias of template", template, func(ctx context.Context, q *db.Queries) error {
 		row, err := lockLive(ctx, q, project, template)
 		if err != nil {
 			return err

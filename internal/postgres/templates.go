@@ -32,7 +32,7 @@ func (s *Store) BuildTemplate(ctx context.Context, n record.NewTemplate) (operat
 	if err != nil {
 		return "", err
 	}
-	err = s.write(ctx, "build template "+n.Name, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "build template", n.Name, func(ctx context.Context, q *db.Queries) error {
 		operation, err = claim(ctx, q, n.Project, n.Request, n.Operation)
 		if err != nil || operation != n.Operation {
 			return err

@@ -16,6 +16,7 @@ import (
 // must know something, not as often as it says something. One that isn't committed costs nothing that was said before.
 type transaction struct {
 	conn  *pgxpool.Conn
+	doing string      // one of a few texts
 	said  []statement // what goes to the server with the next one
 	final bool        // the end goes with the statement that was sent
 	ended bool        // the server has said so
@@ -39,16 +40,16 @@ func last(ctx context.Context) context.Context { return context.WithValue(ctx, l
 
 func has(ctx context.Context, key any) bool { return ctx.Value(key) != nil }
 
-var commits = telemetry.NewCounter("space_db_commits_total", "Transactions that were to be committed. Reads are none.").WithLabelValues()
+var commits = telemetry.NewCounter("space_db_commits_total", "Transactions that were to be committed. Reads are none.", "doing")
 
 // transact runs do in a transaction.
-func (s *Store) transact(ctx context.Context, do func(*transaction) error) error {
+func (s *Store) transact(ctx context.Context, doing string, do func(*transaction) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release() // which closes it in the middle of a transaction
-	t := &transaction{conn: conn, said: []statement{{sql: "begin"}}}
+	t := &transaction{conn: conn, doing: doing, said: []statement{{sql: "begin"}}}
 	if err = do(t); err == nil {
 		err = t.commit(ctx)
 	}
@@ -72,7 +73,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	if t.final {
 		return pgx.ErrTxCommitRollback // the last statement failed, and who said it doesn't say so
 	}
-	commits.Inc()
+	commits.WithLabelValues(t.doing).Inc()
 	results, err := t.send(ctx, "commit", nil)
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (t *transaction) send(ctx context.Context, sql string, args []any) (pgx.Bat
 	}
 	b.Queue(sql, args...)
 	if has(ctx, lastKey{}) {
-		commits.Inc()
+		commits.WithLabelValues(t.doing).Inc()
 		t.final = true
 		b.Queue("commit")
 	}

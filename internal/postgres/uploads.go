@@ -14,7 +14,7 @@ const maxUploads = 500
 // CreateUpload writes an upload and returns its id: an earlier one if the request's Idempotency-Key has made it already. It's quota_exceeded if
 // the project has too many.
 func (s *Store) CreateUpload(ctx context.Context, n record.NewUpload) (id string, err error) {
-	err = s.write(ctx, "create upload "+n.ID, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "create upload", n.ID, func(ctx context.Context, q *db.Queries) error {
 		id, err = claim(ctx, q, n.Project, n.Request, n.ID)
 		if err != nil || id != n.ID {
 			return err
@@ -68,7 +68,7 @@ func (s *Store) Uploads(ctx context.Context, project string, after record.Positi
 //
 // Errors: not_found, conflict (a build uses it).
 func (s *Store) DeleteUpload(ctx context.Context, project, id string) (node string, err error) {
-	err = s.write(ctx, "delete upload "+id, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "delete upload", id, func(ctx context.Context, q *db.Queries) error {
 		u, err := q.LockUpload(ctx, db.LockUploadParams{Project: project, ID: id})
 		if err != nil || u.Deleted {
 			node = ""

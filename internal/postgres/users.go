@@ -14,7 +14,7 @@ const maxUsers = 10_000
 // CreateUser adds a user and returns their id: an earlier one if the request's Idempotency-Key has made it already. Conflict if the
 // name is taken.
 func (s *Store) CreateUser(ctx context.Context, n record.NewUser) (id string, err error) {
-	err = s.write(ctx, "create user "+n.ID, func(ctx context.Context, q *db.Queries) error {
+	err = s.write(ctx, "create user", n.ID, func(ctx context.Context, q *db.Queries) error {
 		id, err = claim(ctx, q, n.By, n.Request, n.ID)
 		if err != nil || id != n.ID {
 			return err
@@ -72,7 +72,7 @@ func user(r db.UserRow) record.User {
 
 // SetUserRole changes what a user may do; their keys never do more from then on. Conflict if no valid key of an owner would be left.
 func (s *Store) SetUserRole(ctx context.Context, org, id string, role space.Role) error {
-	return s.writeOrg(ctx, "set the role of user "+id, org, func(ctx context.Context, q *db.Queries) error {
+	return s.writeOrg(ctx, "set the role of user", id, org, func(ctx context.Context, q *db.Queries) error {
 		n, err := q.SetUserRole(ctx, db.SetUserRoleParams{Org: org, ID: id, Role: string(role)})
 		if err == nil && n == 0 {
 			return space.Errorf(space.CodeNotFound, "the user does not exist")
@@ -83,7 +83,7 @@ func (s *Store) SetUserRole(ctx context.Context, org, id string, role space.Role
 
 // RemoveUser removes a user and revokes their keys. Conflict if no valid key of an owner would be left.
 func (s *Store) RemoveUser(ctx context.Context, org, id string) error {
-	return s.writeOrg(ctx, "remove user "+id, org, func(ctx context.Context, q *db.Queries) error {
+	return s.writeOrg(ctx, "remove user", id, org, func(ctx context.Context, q *db.Queries) error {
 		n, err := q.RemoveUser(ctx, db.RemoveUserParams{Org: org, ID: id})
 		if err != nil {
 			return err
