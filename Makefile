@@ -9,8 +9,11 @@ export PATH := $(patsubst %/,%,$(dir $(GO))):$(PATH)
 INSTANCE ?= demo
 FILE ?= examples/hello.py
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# What is built, tested and generated shares what was compiled: as long as these are the same. The race detector alone needs cgo.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+CGO0 := CGO_ENABLED=0 $(GO)
 # No stamp by the tool: a template is made with one spaced-guest, and must not be built anew because of a commit that left it alone.
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false
+BUILD := $(CGO0) build -buildvcs=false
 TEST_INSTANCE := maketest
 # What 'make test' leaves to 'make test-long': power loss and exhaustion of the node, and of guests.
 LONG_E2E := ^(TestPowerLoss|Test[A-Za-z]*Runs?(Full|Out))$$
@@ -49,41 +52,41 @@ compiler: # the race detector needs one
 	@command -v gcc >/dev/null || apt-get install --yes --no-install-recommends gcc libc6-dev
 
 check: tools ## the inner loop: unit tests without the race detector; what passed and hasn't changed isn't run again
-	$(GO) test ./...
+	$(CGO0) test ./...
 
 unit: tools compiler ## unit tests with the race detector
 	$(GO) test -race ./...
 	$(GO) test -race -tags load -run Inside ./cmd/space
 
 vm-test: tools ## tests that start real machines
-	$(GO) test -tags vm -p 2 -parallel 2 -timeout 25m $(VM_PACKAGES)
+	$(CGO0) test -tags vm -p 2 -parallel 2 -timeout 25m $(VM_PACKAGES)
 
 fuzzer: # the schema fuzzer is written in Python; its test installs it
 	@python3 -c 'import ensurepip, venv' 2>/dev/null || apt-get install --yes --no-install-recommends python3 python3-venv
 
-cross: tools ## build and vet for arm64
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) build -o /dev/null ./cmd/...
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
+cross: tools ## build for arm64
+	GOARCH=arm64 $(CGO0) build -o /dev/null ./cmd/...
 
 jq: # the documentation's examples use it, and are tests
 	@command -v jq >/dev/null || apt-get install --yes --no-install-recommends jq
 
 e2e: build jq fuzzer ## tests of the whole platform
-	$(GO) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_E2E)' ./e2e/
+	$(CGO0) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_E2E)' ./e2e/
 
 e2b-conformance: build fuzzer ## all that is known of E2B's SDKs, by method, counted in build/e2b-conformance.json; many of them at once; daemons killed under them
-	$(GO) test -tags 'e2e long' -count=1 -timeout 90m -run '^TestLongE2B' -v ./e2e/
+	$(CGO0) test -tags 'e2e long' -count=1 -timeout 90m -run '^TestLongE2B' -v ./e2e/
 
 redteam: build ## attacks on a whole platform
-	$(GO) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_REDTEAM)' ./redteam/
+	$(CGO0) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_REDTEAM)' ./redteam/
 
 test-long: build jq fuzzer ## tests that take long: a gigabyte through the command line, the schema fuzzer, all e2e tests with and without a pool, all attacks, mutants
-	$(GO) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
-	$(GO) test -tags 'vm long' -count=1 -timeout 60m -p 1 -run '^TestLong' -v ./internal/host ./internal/host/vmm/qemu
-	$(GO) test -tags long -count=1 -timeout 20m -run '^TestLong' -v ./internal/host/execution
-	$(GO) test -tags e2e -count=1 -timeout 40m ./e2e/
-	SPACE_E2E_POOL=0 $(GO) test -tags e2e -count=1 -timeout 40m ./e2e/
-	$(GO) test -tags e2e -count=1 -timeout 20m ./redteam/
+	$(CGO0) test -tags 'e2e long' -count=1 -timeout 2h -run '^TestLong' -v ./e2e/
+	$(CGO0) test -tags 'vm long' -count=1 -timeout 60m -p 1 -run '^TestLong' -v ./internal/host ./internal/host/vmm/qemu
+	$(CGO0) test -tags long -count=1 -timeout 20m -run '^TestLong' -v ./internal/host/execution
+	$(CGO0) test -tags e2e -count=1 -timeout 40m ./e2e/
+	SPACE_E2E_POOL=0 $(CGO0) test -tags e2e -count=1 -timeout 40m ./e2e/
+	$(CGO0) test -tags e2e -count=1 -timeout 20m ./redteam/
+	GOARCH=arm64 $(CGO0) vet ./...
 	$(MAKE) --no-print-directory test-kvm
 	$(GO) run ./hack/mutants -long
 
