@@ -20,7 +20,7 @@ import (
 	"github.com/space-platform/space/internal/peer"
 )
 
-// failedDisk has a guest's disk fail, since the volume is full, and gives the room back: the file system has lost what it couldn't write, and the sandbox can
+// failedDisk has a guest's disk fail, since the volume is full, and gives the room back: commands run meanwhile, the file system has lost what it couldn't write, and the sandbox can
 // be suspended all the same. Alone its disk is worth no snapshot.
 func failedDisk(t *testing.T, r *rig, mini string) {
 	route := r.route()
@@ -28,6 +28,9 @@ func failedDisk(t *testing.T, r *rig, mini string) {
 	r.run(route, "/bin/sh", "-c", "echo kept > /dev/shm/kept; (until [ -e /dev/shm/go ]; do usleep 50000; done; dd if=/dev/zero of=$HOME/large bs=1M count=40; sync; touch /dev/shm/gone) >/dev/null 2>&1 &")
 	giveBack := r.fill()
 	defer giveBack()
+	if got := r.run(route, "echo", "still"); got != "still\n" {
+		t.Errorf("on a full volume a command says %q", got)
+	}
 	r.act(route, write("/dev/shm/go"), []byte("x"))
 	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		if _, _, err := r.call(t.Context(), route, stat("/dev/shm/gone"), nil); err == nil {

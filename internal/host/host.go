@@ -149,7 +149,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Keep: p.Keep, Reserve: p.Reserve, Changed: changes.Notify,
-		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Promises: promises, Overhead: c.overhead(), Sessions: session.Limits{Ends: ends},
+		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Promises: promises, Overhead: c.overhead(), Sessions: session.Limits{Ends: ends, Spare: p.Spare},
 	})
 	if err != nil {
 		return err

@@ -49,8 +49,9 @@ func levelOf(u disk.Usage) string {
 // pressure watches what the node has left, and tells it.
 type pressure struct {
 	volume  disk.Volume
-	reserve *disk.Reserve
-	largest func() int64 // bytes of memory of the largest sandbox that may have to be suspended
+	reserve *disk.Reserve // for suspends
+	spare   *disk.Reserve // for sessions
+	largest func() int64  // bytes of memory of the largest sandbox that may have to be suspended
 	changed func()
 
 	keeping sync.Mutex // held by who decides how large the reserve is, and who are there
@@ -60,11 +61,15 @@ type pressure struct {
 }
 
 func newPressure(v disk.Volume, facts *controlv1.NodeFacts, changed func()) (*pressure, error) {
-	reserve, err := disk.OpenReserve(filepath.Join(v.Path, reserveName))
+	reserve, err := disk.OpenReserve(filepath.Join(v.Path, reserveName), reservePiece)
 	if err != nil {
 		return nil, err
 	}
-	return &pressure{volume: v, facts: facts, changed: changed, reserve: reserve}, nil
+	spare, err := disk.OpenReserve(filepath.Join(v.Path, spareName), sparePiece)
+	if err != nil {
+		return nil, err
+	}
+	return &pressure{volume: v, facts: facts, changed: changed, reserve: reserve, spare: spare}, nil
 }
 
 // Facts are what the node is told to have.

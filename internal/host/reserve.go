@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"log/slog"
 
 	space "github.com/space-platform/space"
@@ -15,7 +16,20 @@ const (
 	reserveShare   = 4        // and a quarter of it at most for the largest sandbox, whose suspend may write
 	flushShare     = 4        // its memory, before that what its guest hasn't written to its disk yet (Linux has a fifth of the memory wait at most),
 	suspendBeside  = 64 << 20 // and bytes for the state of its devices, its sessions' output, and names
+	reservePiece   = 16 << 20
 )
+
+// How much of the volume is kept for the sessions of what runs, each of which writes a few KiB before it begins. It's apart from what is kept for suspends: a guest that goes on
+// filling the volume takes what a session leaves of what it was lent.
+const (
+	spareName     = "spare"
+	sparePerMille = 5        // of the volume,
+	usualSpare    = 64 << 20 // bytes, at most
+	sparePiece    = 1 << 20  // for one session
+)
+
+// spareOf is what is kept of a volume for sessions.
+func spareOf(u disk.Usage) int64 { return min(u.Bytes/1000*sparePerMille, usualSpare) }
 
 // reserveFor is what must be kept of a volume for the suspend of a sandbox with so much memory.
 func reserveFor(u disk.Usage, memory int64) int64 {
@@ -59,7 +73,7 @@ func checkReserve(u disk.Usage, kept, memory int64) error {
 func (p *pressure) keep(u disk.Usage) error {
 	p.keeping.Lock()
 	defer p.keeping.Unlock()
-	return p.reserve.Keep(reserveNow(u, p.reserve.Bytes(), p.largest()))
+	return errors.Join(p.reserve.Keep(reserveNow(u, p.reserve.Bytes(), p.largest())), p.spare.Keep(spareOf(u)))
 }
 
 // Keep keeps what the suspend of a sandbox with so much memory needs, or says why it can't: a *space.Error. The sandbox is one of those that are there.
@@ -87,13 +101,20 @@ func (p *pressure) Reserve(memory int64) (done func()) {
 	if err == nil && levelOf(u) != pressureRefusing && u.FreeBytes >= need {
 		return func() {}
 	}
-	giveBack, err := p.reserve.Lend(need)
+	return lend(p.reserve, need)
+}
+
+// Spare lets a session that has found no room use some of what's kept for sessions.
+func (p *pressure) Spare() (done func()) { return lend(p.spare, sparePiece) }
+
+func lend(r *disk.Reserve, bytes int64) (done func()) {
+	giveBack, err := r.Lend(bytes)
 	if err != nil {
-		slog.Error("the volume's reserve can't be used", "err", err)
+		slog.Error("what is kept of the volume can't be used", "err", err)
 	}
 	return func() {
 		if err := giveBack(); err != nil {
-			slog.Error("the volume's reserve isn't kept anew", "err", err)
+			slog.Error("what was used of the volume isn't kept anew", "err", err)
 		}
 	}
 }

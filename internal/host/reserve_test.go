@@ -115,7 +115,7 @@ func TestTheReserveGrowsWithWhatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	filler := disk.Usage{Bytes: u.Bytes, FreeBytes: u.FreeBytes}
-	others, err := disk.OpenReserve(filepath.Join(v.Path, "others"))
+	others, err := disk.OpenReserve(filepath.Join(v.Path, "others"), reservePiece)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,23 +11,21 @@ import (
 
 // Reserve is room on a volume that nobody fills, for what must always work: it's a file, of which as much goes as is needed, and comes back.
 type Reserve struct {
-	path string
+	path  string
+	piece int64
 
 	mu    sync.Mutex // guards what follows, and the file
 	bytes int64      // to be kept
 	lent  int        // how many need some of it now
 }
 
-// The file is made of pieces, none of which reaches beyond a multiple of their size: btrfs frees the room of a piece when all of it is gone, and not before. Of what there is
-// too little of, the reserve has as much as there is.
-const (
-	piece         = 16 << 20
-	smallestPiece = 1 << 20
-)
+// smallestPiece is the least that is kept: of what there is too little of, a reserve has as much as there is.
+const smallestPiece = 1 << 20
 
-// OpenReserve returns the reserve in a file, with what another life has kept there.
-func OpenReserve(path string) (*Reserve, error) {
-	r := &Reserve{path: path}
+// OpenReserve returns the reserve in a file, with what another life has kept there. The file is made of pieces, of a power of two of at least a MiB in bytes, none of which
+// reaches beyond a multiple of that: btrfs frees the room of a piece when all of it is gone, and not before. So that is the least that is lent.
+func OpenReserve(path string, piece int64) (*Reserve, error) {
+	r := &Reserve{path: path, piece: piece}
 	var err error
 	r.bytes, err = r.size()
 	return r, err
@@ -67,7 +65,7 @@ func (r *Reserve) giveUp(bytes int64) error {
 	if err != nil || have == 0 {
 		return err
 	}
-	if err := os.Truncate(r.path, max(have-bytes, 0)/piece*piece); err != nil {
+	if err := os.Truncate(r.path, max(have-bytes, 0)/r.piece*r.piece); err != nil {
 		return fmt.Errorf("make the volume's reserve smaller: %w", err)
 	}
 	return Sync(r.path) // the blocks come back with it
@@ -83,7 +81,7 @@ func (r *Reserve) fit() error {
 		if err := r.giveUp(have - r.bytes); err != nil {
 			return err
 		}
-		have = min(have, r.bytes/piece*piece)
+		have = min(have, r.bytes/r.piece*r.piece)
 	}
 	if have == r.bytes || r.lent > 0 {
 		return nil
@@ -96,15 +94,15 @@ func (r *Reserve) fit() error {
 		return fmt.Errorf("fill the volume's reserve: %w", err)
 	}
 	defer f.Close()
-	if err := grow(f, have, r.bytes); err != nil {
+	if err := grow(f, have, r.bytes, r.piece); err != nil {
 		return fmt.Errorf("fill the volume's reserve: %w", err)
 	}
 	return nil
 }
 
 // grow makes a file longer as far as there is room.
-func grow(f *os.File, have, want int64) error {
-	for most := int64(piece); have < want && most >= smallestPiece; {
+func grow(f *os.File, have, want, piece int64) error {
+	for most := piece; have < want && most >= smallestPiece; {
 		n := min(most, piece-have%piece, want-have)
 		err := unix.Fallocate(int(f.Fd()), 0, have, n)
 		switch {

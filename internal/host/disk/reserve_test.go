@@ -59,7 +59,7 @@ func TestTheReserveIsRoomOnAFullVolume(t *testing.T) {
 	if err := errors.Join(os.Truncate(filepath.Join(v.Path, "suspend"), 16<<20), disk.Sync(v.Path+"/x")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err = disk.OpenReserve(filepath.Join(v.Path, "reserve")); err != nil { // another life
+	if r, err = disk.OpenReserve(filepath.Join(v.Path, "reserve"), 16<<20); err != nil { // another life
 		t.Fatal(err)
 	}
 	if err := r.Keep(64 << 20); err != nil {
@@ -76,14 +76,14 @@ func TestTheReserveIsRoomOnAFullVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(t, v, 2<<20)
-	if r, err = disk.OpenReserve(filepath.Join(v.Path, "reserve")); err != nil || r.Bytes() != 2<<20 {
+	if r, err = disk.OpenReserve(filepath.Join(v.Path, "reserve"), 16<<20); err != nil || r.Bytes() != 2<<20 {
 		t.Errorf("another life finds %d bytes kept, %v", r.Bytes(), err)
 	}
 }
 
 func reserve(t *testing.T, v disk.Volume) *disk.Reserve {
 	t.Helper()
-	r, err := disk.OpenReserve(filepath.Join(v.Path, "reserve"))
+	r, err := disk.OpenReserve(filepath.Join(v.Path, "reserve"), 16<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,10 @@ func (v Volume) Ensure(ctx context.Context) error {
 	if err := v.ensureImage(ctx); err != nil {
 		return err
 	}
-	return v.mount()
+	if err := v.mount(); err != nil {
+		return err
+	}
+	return v.ensureNames(ctx)
 }
 
 // native tells whether the data directory is on btrfs itself.

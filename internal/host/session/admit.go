@@ -1,6 +1,10 @@
 package session
 
 import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
 	space "github.com/space-platform/space"
 	sessionv1 "github.com/space-platform/space/api/gen/session/v1"
 )
@@ -19,6 +23,11 @@ func (s *Set) find(id string, spec *sessionv1.Spec, seen bool) (*Session, error)
 		return nil, err
 	}
 	ses, err := reserve(s.dir, id, spec, s.limits.RingBytes)
+	if errors.Is(err, unix.ENOSPC) {
+		done := s.limits.Spare()
+		ses, err = reserve(s.dir, id, spec, s.limits.RingBytes)
+		done()
+	}
 	if err != nil {
 		return nil, err
 	}

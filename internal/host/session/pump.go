@@ -3,7 +3,10 @@ package session
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	space "github.com/space-platform/space"
 	"github.com/space-platform/space/api/link"
@@ -13,13 +16,14 @@ import (
 const (
 	firstBackOff   = 50 * time.Millisecond
 	longestBackOff = 5 * time.Second
+	spareHeld      = 2 * longestBackOff
 	maxFailures    = 6 // broken conversations in a row on a living link, then the session is given up: after 1.5 s at least
 )
 
 // pump keeps one session in touch with the guest until nothing is left to say, or the set ends. It's the only goroutine that appends to
-// the session's log.
+// the session's log. Once in its life a session that finds no room is lent some.
 func (s *Set) pump(ses *Session) {
-	backOff, failures := firstBackOff, 0
+	backOff, failures, spared := firstBackOff, 0, false
 	for ses.needsGuest() {
 		l, err := s.Link(s.ctx)
 		if err != nil {
@@ -36,6 +40,10 @@ func (s *Set) pump(ses *Session) {
 		if s.ctx.Err() != nil {
 			return
 		}
+		if !spared && errors.Is(err, unix.ENOSPC) {
+			spared = true
+			defer s.lend()()
+		}
 		if s.uses(l) { // else it was let go of
 			s.log.Warn("session interrupted", "session", ses.id, "err", err)
 		}
@@ -49,6 +57,13 @@ func (s *Set) pump(ses *Session) {
 		s.pause(l, backOff)
 		backOff = min(2*backOff, longestBackOff)
 	}
+}
+
+// lend gives a session room for its next tries: for spareHeld, or until giveBack is called.
+func (s *Set) lend() (giveBack func()) {
+	done := sync.OnceFunc(s.limits.Spare())
+	t := time.AfterFunc(spareHeld, done)
+	return func() { t.Stop(); done() }
 }
 
 // giveUp loses one session alone. One that has ended already has its end; if the guest wasn't told to forget it, nobody was told of that either.

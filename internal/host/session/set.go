@@ -23,10 +23,16 @@ type Limits struct {
 	RingBytes int64 // kept output of one session; 0: ring.DefaultLimit
 	KeptBytes int64 // kept output of all ended sessions, beyond which the oldest lose theirs; 0: DefaultKeptBytes
 	Ends      *Ends // learns how sessions end; nil: nobody asks
+
+	Spare func() (done func()) // gives a session that has found no room some that is kept for it, until it's done; nil: none is kept
 }
 
 func (l Limits) orDefaults() Limits {
-	return Limits{RingBytes: cmp.Or(l.RingBytes, ring.DefaultLimit), KeptBytes: cmp.Or(l.KeptBytes, DefaultKeptBytes), Ends: l.Ends}
+	out := Limits{RingBytes: cmp.Or(l.RingBytes, ring.DefaultLimit), KeptBytes: cmp.Or(l.KeptBytes, DefaultKeptBytes), Ends: l.Ends, Spare: l.Spare}
+	if out.Spare == nil {
+		out.Spare = func() func() { return func() {} }
+	}
+	return out
 }
 
 // Limits that nobody changes.

@@ -27,9 +27,14 @@ const (
 	iocSnapCreateV2   = 0x50009417
 	iocSubvolGetFlags = 0x80089419
 	iocSubvolSetFlags = 0x4008941a
+	iocSpaceInfo      = 0xc0109414
 
 	subvolReadOnly = 1 << 1
+	groupMetadata  = 1 << 2
 )
+
+// maxSpaces bounds the kinds of space of a file system: data, system, metadata and the kernel's own reserve, each with some profiles.
+const maxSpaces = 16
 
 // maxName is the longest name of a subvolume, in bytes.
 const maxName = 255
@@ -47,6 +52,32 @@ type volArgsV2 struct {
 	flags   uint64
 	unused  [4]uint64
 	name    [4040]byte
+}
+
+// spaceArgs is struct btrfs_ioctl_space_args and what follows it.
+type spaceArgs struct {
+	slots, total uint64
+	spaces       [maxSpaces]struct{ flags, total, used uint64 }
+}
+
+// MetadataBytes is how much of a file system is set aside for metadata. What is in use of it counts, too.
+func MetadataBytes(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("read the room of %s: %w", path, err)
+	}
+	defer f.Close()
+	args := spaceArgs{slots: maxSpaces}
+	if err := ioctl(f.Fd(), iocSpaceInfo, unsafe.Pointer(&args)); err != nil {
+		return 0, fmt.Errorf("read the room of %s: %w", path, err)
+	}
+	var n int64
+	for _, s := range args.spaces[:min(args.total, maxSpaces)] {
+		if s.flags&groupMetadata != 0 {
+			n += int64(s.total)
+		}
+	}
+	return n, nil
 }
 
 // Is tells whether a path is on a btrfs file system.

@@ -1,0 +1,71 @@
+package disk_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/space-platform/space/internal/host/disk/btrfs"
+)
+
+// TestANewVolumeHasRoomForNames when data has filled it: for a thousand directories and what is kept for what is in them.
+func TestANewVolumeHasRoomForNames(t *testing.T) {
+	v := volume(t)
+	v.Bytes = 2 << 30
+	if err := errors.Join(v.Purge(t.Context()), v.Ensure(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	n, err := btrfs.MetadataBytes(v.Path)
+	if err != nil || n < 32<<20 || n > v.Bytes/8 {
+		t.Fatalf("%d MiB for metadata, %v", n>>20, err)
+	}
+	if err := errors.Join(v.Unmount(t.Context()), v.Ensure(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := btrfs.MetadataBytes(v.Path); err != nil || again != n {
+		t.Errorf("after another mount it's %d MiB, %v", again>>20, err)
+	}
+	r := reserve(t, v)
+	if err := r.Keep(32 << 20); err != nil {
+		t.Fatal(err)
+	}
+	takeAll(t, filepath.Join(v.Path, "others"))
+	done, err := r.Lend(16 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		dir := filepath.Join(v.Path, strconv.Itoa(i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "file"), "content")
+	}
+	if err := done(); err != nil {
+		t.Error(err)
+	}
+}
+
+// takeAll takes all room of a volume, without writing.
+func takeAll(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for at, step := int64(0), int64(1<<30); step >= 4096; {
+		switch err := unix.Fallocate(int(f.Fd()), 0, at, step); {
+		case err == nil:
+			at += step
+		case errors.Is(err, unix.ENOSPC):
+			step /= 4
+		default:
+			t.Fatal(err)
+		}
+	}
+}
