@@ -71,7 +71,7 @@ jq: # the documentation's examples use it, and are tests
 	@command -v jq >/dev/null || apt-get install --yes --no-install-recommends jq
 
 e2e: build jq fuzzer ## tests of the whole platform
-	$(CGO0) test -tags e2e -count=1 -timeout 20m -skip '$(LONG_E2E)' ./e2e/
+	$(CGO0) test -tags e2e -count=1 -timeout 30m -skip '$(LONG_E2E)' ./e2e/
 
 e2b-conformance: build fuzzer ## all that is known of E2B's SDKs, by method, counted in build/e2b-conformance.json; many of them at once; daemons killed under them
 	$(CGO0) test -tags 'e2e long' -count=1 -timeout 90m -run '^TestLongE2B' -v ./e2e/

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os/exec"
 	"strings"
 
@@ -20,7 +21,7 @@ const (
 
 // ensureNames gives a new volume room for the names of files. mkfs.btrfs makes 8 MiB, which btrfs adds to while there's room: where data fills a volume that has
 // never held many files, a suspend and a session would find no room for their directories, whatever is kept for what is in them. btrfs has no other way to say so
-// than to have what there is moved, which takes some 20 ms. A volume that has enough isn't touched.
+// than to have what there is moved, which takes some 20 ms. A volume that has enough isn't touched, and one that is full already stays as it is.
 func (v Volume) ensureNames(ctx context.Context) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(v.Path, &s); err != nil {
@@ -34,8 +35,8 @@ func (v Volume) ensureNames(ctx context.Context) error {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, "btrfs", "balance", "start", "-m", "--force", v.Path).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("make room for names on volume %s: %w: %s", v.Path, err, strings.TrimSpace(string(out)))
+	if err != nil { // what there is of the volume can be used all the same
+		slog.Warn("can't make room for names on the volume", "volume", v.Path, "err", err, "says", strings.TrimSpace(string(out)))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package disk_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -47,6 +48,32 @@ func TestANewVolumeHasRoomForNames(t *testing.T) {
 	}
 	if err := done(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAFullVolumeIsMountedAsItIs: one that an earlier version made, and that has been filled since.
+func TestAFullVolumeIsMountedAsItIs(t *testing.T) {
+	v := volume(t)
+	if err := v.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"truncate", "-s", "2G", v.Image},
+		{"mkfs.btrfs", "--quiet", "--nodiscard", "--metadata", "single", "--data", "single", v.Image},
+		{"mkdir", v.Path},
+		{"mount", "-o", "loop,nodiscard", v.Image, v.Path},
+	} {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+	}
+	takeAll(t, filepath.Join(v.Path, "others"))
+	before, err := btrfs.MetadataBytes(v.Path)
+	if err := errors.Join(err, v.Unmount(t.Context()), v.Ensure(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := btrfs.MetadataBytes(v.Path); err != nil || n != before || n >= 32<<20 {
+		t.Errorf("a full volume with %d MiB for metadata, of %d before, is mounted with %v", n>>20, before>>20, err)
 	}
 }
 
