@@ -282,6 +282,21 @@ var mutants = []mutant{
 		pkg: "internal/host/ring", test: "TestReaderWithOneByteToGoIsWaitedFor",
 	},
 	{
+		name: "session isn't lent room to begin", kind: unit, file: "internal/host/session/admit.go",
+		old: "done := s.limits.Spare()", new: "done := func() {}",
+		pkg: "internal/host/session", test: "TestASessionBeginsOnAFullVolume",
+	},
+	{
+		name: "session is lent room again and again", kind: unit, file: "internal/host/session/pump.go",
+		old: "spared = true", new: "_ = spared",
+		pkg: "internal/host/session", test: "TestASessionIsLentRoomOnce",
+	},
+	{
+		name: "new volume has no room for names", kind: unit, file: "internal/host/disk/names.go",
+		old: "has >= leastNames", new: "has >= 0",
+		pkg: "internal/host/disk", test: "TestANewVolumeHasRoomForNames",
+	},
+	{
 		name: "node keeps a byte of stdin twice", kind: unit, file: "internal/host/session/input.go",
 		old: "i.buf = append(i.buf, data[end-offset:]...)", new: "i.buf = append(i.buf, data[max(end-offset, 1)-1:]...)",
 		pkg: "internal/host/session", test: "TestStdinGoesOnWithTheNextDaemon",
