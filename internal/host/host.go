@@ -126,15 +126,15 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	if h.uploads, err = upload.Open(filepath.Join(c.DataDir, uploadsName), changes.Notify); err != nil {
 		return err
 	}
-	h.templates, err = h.openTemplates(ctx, c, pool, promises, changes.Notify)
+	p, err := newPressure(c.Volume, facts, changes.Notify)
+	if err != nil {
+		return err
+	}
+	h.templates, err = h.openTemplates(ctx, c, pool, p, promises, changes.Notify)
 	if err != nil {
 		return err
 	}
 	ends, err := session.OpenEnds(filepath.Join(c.Volume.Path, endsName), changes.Notify)
-	if err != nil {
-		return err
-	}
-	p, err := newPressure(c.Volume, facts, changes.Notify)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (h *Host) open(ctx context.Context, c Config) (err error) {
 	}
 	h.executions, err = execution.Open(ctx, execution.Config{
 		Dir: executions, Sandboxes: filepath.Join(c.Volume.Path, sandboxesName), Node: c.Instance.Node(), Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
-		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(c.Volume) }, Keep: p.Keep, Reserve: p.Reserve, Changed: changes.Notify,
+		Templates: h.templates, Snapshots: h.snapshots, Kernel: c.Kernel, Most: mostOf(facts), Clone: disk.Clone, DiskUsage: disk.Own, Room: func() error { return room(p.usage) }, Keep: p.Keep, Reserve: p.Reserve, Changed: changes.Notify,
 		Pool: c.Pool, Paged: c.Paged, Memory: meminfo.Read, Promises: promises, Overhead: c.overhead(), Sessions: session.Limits{Ends: ends, Spare: p.Spare},
 	})
 	if err != nil {
@@ -173,7 +173,7 @@ func withPromises(f *controlv1.NodeFacts, l *promise.Ledger) *controlv1.NodeFact
 	return out
 }
 
-func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, promises *promise.Ledger, changed func()) (*template.Store, error) {
+func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, p *pressure, promises *promise.Ledger, changed func()) (*template.Store, error) {
 	u, err := c.Volume.Usage()
 	if err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (h *Host) openTemplates(ctx context.Context, c Config, pool *uids.Pool, pro
 	return template.Open(ctx, template.Config{
 		Dir: filepath.Join(c.Volume.Path, templatesName), Layers: filepath.Join(c.Volume.Path, layersName), Sets: filepath.Join(c.Volume.Path, setsName), LayerBytes: u.Bytes / layersShare,
 		Blobs: filepath.Join(c.DataDir, blobsName), Insecure: c.Insecure, Allowed: c.Allowed,
-		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(c.Volume) }, Memory: meminfo.Read, Promises: promises, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
+		Volume: volume{}, Clone: disk.Clone, Room: func() error { return room(p.usage) }, Memory: meminfo.Read, Promises: promises, Driver: c.Driver, Enclosures: h.jail, UIDs: pool,
 		Kernel: c.Kernel, Helper: c.Helper, Uploads: h.uploads, Changed: changed,
 	})
 }

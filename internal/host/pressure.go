@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -98,9 +99,20 @@ func (p *pressure) watch(ctx context.Context, look func() error) {
 	}
 }
 
+// usage is how full the volume is for who isn't a suspend and no session: what is lent to those isn't free.
+func (p *pressure) usage() (disk.Usage, error) {
+	u, err := p.volume.Usage()
+	for _, r := range []*disk.Reserve{p.reserve, p.spare} {
+		missing, failure := r.Missing()
+		err = cmp.Or(err, failure)
+		u.FreeBytes = max(u.FreeBytes-missing, 0)
+	}
+	return u, err
+}
+
 // look tells what has changed, and keeps the reserve while there's room for it.
 func (p *pressure) look() error {
-	u, err := p.volume.Usage()
+	u, err := p.usage()
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (p *pressure) keep(u disk.Usage) error {
 func (p *pressure) Keep(memory int64) error {
 	p.keeping.Lock() // two that begin at once may not both have the same room
 	defer p.keeping.Unlock()
-	u, err := p.volume.Usage()
+	u, err := p.usage()
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *pressure) Keep(memory int64) error {
 // Reserve lets the suspend of a sandbox with so much memory use what's kept for it, if there's no other room.
 func (p *pressure) Reserve(memory int64) (done func()) {
 	need := suspendBytes(memory)
-	u, err := p.volume.Usage()
+	u, err := p.usage()
 	if err == nil && levelOf(u) != pressureRefusing && u.FreeBytes >= need {
 		return func() {}
 	}

@@ -131,8 +131,16 @@ func TestTheReserveGrowsWithWhatRuns(t *testing.T) {
 	if err := p.Keep(64 << 20); err != nil {
 		t.Errorf("another one that is as large: %v", err)
 	}
+	before, err := p.usage()
+	if err != nil || levelOf(before) == pressureNone {
+		t.Fatalf("%+v, %v", before, err)
+	}
 	done := p.Reserve(64 << 20)
 	held(0)
+	// What is lent isn't room for anything new.
+	if u, err := p.usage(); err != nil || u.FreeBytes > before.FreeBytes+1<<20 || levelOf(u) != levelOf(before) {
+		t.Errorf("while a suspend has the reserve %d of %d MiB are free, %v, and %d were", u.FreeBytes>>20, u.Bytes>>20, err, before.FreeBytes>>20)
+	}
 	done()
 	held(suspendBytes(64 << 20))
 	largest = 0

@@ -8,7 +8,6 @@ import (
 
 // What must be left for another machine, so that what exists already can go on.
 const (
-	minFree      = 256 << 20 // bytes free on the volume
 	minAvailable = 256 << 20 // bytes of memory, or
 	memoryShare  = 32        // of all memory this part, if that's more
 )
@@ -37,8 +36,8 @@ func (c Config) overhead() int64 {
 }
 
 // room says why the node has no room for another machine.
-func room(v disk.Volume) error {
-	u, err := v.Usage()
+func room(usage func() (disk.Usage, error)) error {
+	u, err := usage()
 	if err != nil {
 		return err
 	}
@@ -50,7 +49,7 @@ func room(v disk.Volume) error {
 }
 
 func roomIn(u disk.Usage, m meminfo.Facts) error {
-	if u.FreeBytes < minFree || levelOf(u) == pressureRefusing {
+	if levelOf(u) == pressureRefusing {
 		return space.VolumeFull(uint64(max(u.FreeBytes, 0)), uint64(max(u.Bytes, 0)))
 	}
 	if least := max(minAvailable, m.Total/memoryShare); m.Total > 0 && m.Available < least {

@@ -28,9 +28,8 @@ func TestRoom(t *testing.T) {
 		want space.Code
 	}{
 		"enough":                          {gib, meminfo.Facts{Total: 8 * gib, Available: gib}, ""},
-		"just enough":                     {minFree, meminfo.Facts{Total: 8 * gib, Available: minAvailable}, ""},
-		"a full volume":                   {minFree - 1, meminfo.Facts{Total: 8 * gib, Available: gib}, space.CodeCapacity},
-		"a full large volume":             {4*gib/percent*5 - 1, meminfo.Facts{}, space.CodeCapacity},
+		"just enough":                     {4 * gib / percent * 6, meminfo.Facts{Total: 8 * gib, Available: minAvailable}, ""},
+		"a full volume":                   {4*gib/percent*5 - 1, meminfo.Facts{Total: 8 * gib, Available: gib}, space.CodeCapacity},
 		"no memory":                       {gib, meminfo.Facts{Total: 8 * gib, Available: minAvailable - 1}, space.CodeCapacity},
 		"too little of a large machine's": {gib, meminfo.Facts{Total: 64 * gib, Available: gib}, space.CodeCapacity},
 		"a kernel that doesn't tell":      {gib, meminfo.Facts{}, ""},

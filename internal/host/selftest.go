@@ -51,7 +51,7 @@ func (h *Host) testDriver(ctx context.Context, c Config, pool *uids.Pool) error 
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		slog.Warn("can't read what was tested last", "err", err)
 	}
-	if err := room(c.Volume); err != nil {
+	if err := room(c.Volume.Usage); err != nil {
 		slog.Warn("the driver isn't tested", "why", err)
 		return nil
 	}

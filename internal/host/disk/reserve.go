@@ -38,6 +38,14 @@ func (r *Reserve) Bytes() int64 {
 	return r.bytes
 }
 
+// Missing is how much of it isn't there: it's lent, or there is no room for it. Of the room that the volume has, so much isn't free for others.
+func (r *Reserve) Missing() (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have, err := r.size()
+	return max(r.bytes-have, 0), err
+}
+
 // Keep says how much is to be kept, and takes as much of it as there is room for. It may be called again and again.
 func (r *Reserve) Keep(bytes int64) error {
 	r.mu.Lock()
