@@ -74,8 +74,8 @@ func repeatable(req *http.Request) bool {
 	return req.Method == http.MethodGet || req.Method == http.MethodDelete || req.Header.Get("Idempotency-Key") != "" || repeatableVerb(req)
 }
 
-// repeatableVerbs answer with the operation that is under way, or with the one that did it, if that's what a sandbox is already. Not so a rollback: what came after
-// the first one would be given up.
+// repeatableVerbs answer with the operation that is under way, or with the one that did it, if that's what a sandbox is already. Not so a rollback, which has an Idempotency-Key: what came
+// after the first one would be given up.
 var repeatableVerbs = []string{"pause", "resume", "suspend", "restore", "wake", "stop", "start"}
 
 func repeatableVerb(req *http.Request) bool {

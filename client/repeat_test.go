@@ -18,10 +18,11 @@ type restarting struct {
 	answers []*http.Response
 	began   time.Time
 	asked   []string
+	keys    []string // the same requests' Idempotency-Keys
 }
 
 func (p *restarting) RoundTrip(r *http.Request) (*http.Response, error) {
-	p.asked = append(p.asked, r.Method+" "+r.URL.Path)
+	p.asked, p.keys = append(p.asked, r.Method+" "+r.URL.Path), append(p.keys, r.Header.Get("Idempotency-Key"))
 	switch {
 	case p.broken:
 		p.broken, p.began = false, time.Now()
@@ -100,13 +101,16 @@ func (f *first) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const notReady = `{"type":"t","title":"t","status":503,"code":"unavailable"}`
 
-// TestRollbackIsSentOnce, since a second one would give up what came after the first; but what it waits for is waited for.
-func TestRollbackIsSentOnce(t *testing.T) {
+// TestRollbackIsDoneOnce: a second one would give up what came after the first, so it's repeated under the same key; and what it waits for is waited for.
+func TestRollbackIsDoneOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &restarting{broken: true, answers: []*http.Response{answer(200, endedWell)}}
 		c := must(New("http://nowhere.invalid", "", WithHTTPClient(&http.Client{Transport: p})))
-		if _, err := c.RollbackSandbox(t.Context(), "sbx_1", "", false); err == nil || len(p.asked) != 1 {
+		if _, err := c.RollbackSandbox(t.Context(), "sbx_1", "", false); err != nil || len(p.asked) < 2 {
 			t.Errorf("%v after %v", err, p.asked)
+		}
+		if p.keys[0] == "" || p.keys[0] != p.keys[1] {
+			t.Errorf("asked under the keys %q", p.keys)
 		}
 		p = &restarting{broken: true, away: restart, answers: []*http.Response{answer(200, endedWell)}}
 		c = must(New("http://nowhere.invalid", "", WithHTTPClient(&http.Client{Transport: &first{skip: true, next: p}})))

@@ -51,8 +51,8 @@ func (c *Client) WakeSandbox(ctx context.Context, id string) (Sandbox, error) {
 // RollbackSandbox has a sandbox go on from one of its snapshots, by id or name, or from its recovery point if that's empty, and waits until it runs. What it was
 // is given up then. A cold one boots from the snapshot's disk alone.
 func (c *Client) RollbackSandbox(ctx context.Context, id, snapshot string, cold bool) (Sandbox, error) {
-	op, err := decode[Operation](c.api.RollbackSandbox(ctx, id, &gen.RollbackSandboxParams{ // without a wait, which couldn't be taken up again
-		Snapshot: given(snapshot), Cold: whenTrue(cold),
+	op, err := decode[Operation](c.api.RollbackSandbox(ctx, id, &gen.RollbackSandboxParams{
+		IdempotencyKey: idempotencyKey(), Wait: waitParameter(awaitEach), Snapshot: given(snapshot), Cold: whenTrue(cold),
 	}))
 	return c.changed(ctx, "roll back", id, op, err)
 }

@@ -325,7 +325,7 @@ var writes = []struct {
 		return err
 	}, loaded("restore_sandbox"), suspendedBefore},
 	{"roll sandbox back", func(ctx context.Context, s *scene) error {
-		_, err := s.verbs.Rollback(ctx, s.project, s.box.Route.Sandbox, "", false)
+		_, err := s.verbs.Rollback(ctx, s.project, s.box.Route.Sandbox, "", false, record.Request{})
 		return err
 	}, loaded("rollback_sandbox"), snapshotBefore},
 	{"fork sandbox", func(ctx context.Context, s *scene) error {

@@ -2144,6 +2144,9 @@ type RollbackSandboxParams struct {
 
 	// Cold Boot from the snapshot's disk, and leave its memory.
 	Cold *bool `form:"cold,omitempty" json:"cold,omitempty"`
+
+	// IdempotencyKey Same key and same body, same answer; another body with it is refused with `idempotency_mismatch`. Kept for 24 hours.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListSessionsParams defines parameters for ListSessions.
@@ -2833,7 +2836,7 @@ type ClientInterface interface {
 	// RollbackSandbox Have a sandbox go on from one of its snapshots
 	//
 	// What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
-	// sandbox comes back this way.
+	// sandbox comes back this way. Repeated without an Idempotency-Key it's another rollback as soon as the first has ended: what came after that is given up.
 	//
 	// Corresponds with POST /v1/sandboxes/{sandbox}/rollback (the `RollbackSandbox` operationId).
 	RollbackSandbox(ctx context.Context, sandbox SandboxId, params *RollbackSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3745,7 +3748,7 @@ func (c *Client) ResumeSandbox(ctx context.Context, sandbox SandboxId, params *R
 // RollbackSandbox Have a sandbox go on from one of its snapshots
 //
 // What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
-// sandbox comes back this way.
+// sandbox comes back this way. Repeated without an Idempotency-Key it's another rollback as soon as the first has ended: what came after that is given up.
 //
 // Corresponds with POST /v1/sandboxes/{sandbox}/rollback (the `RollbackSandbox` operationId).
 func (c *Client) RollbackSandbox(ctx context.Context, sandbox SandboxId, params *RollbackSandboxParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5959,6 +5962,21 @@ func NewRollbackSandboxRequest(server string, sandbox SandboxId, params *Rollbac
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -8062,7 +8080,7 @@ type ClientWithResponsesInterface interface {
 	// RollbackSandboxWithResponse Have a sandbox go on from one of its snapshots
 	//
 	// What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
-	// sandbox comes back this way.
+	// sandbox comes back this way. Repeated without an Idempotency-Key it's another rollback as soon as the first has ended: what came after that is given up.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11923,7 +11941,7 @@ func (c *ClientWithResponses) ResumeSandboxWithResponse(ctx context.Context, san
 // RollbackSandboxWithResponse Have a sandbox go on from one of its snapshots
 //
 // What it is now is given up when the snapshot runs, as a new execution; if that can't be loaded the operation fails, and the sandbox is what it was. A lost
-// sandbox comes back this way.
+// sandbox comes back this way. Repeated without an Idempotency-Key it's another rollback as soon as the first has ended: what came after that is given up.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -15855,6 +15873,27 @@ func (siw *ServerInterfaceWrapper) RollbackSandbox(w http.ResponseWriter, r *htt
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cold", Err: err})
 		}
 		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
 	}
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -311,21 +311,30 @@ func TestRollback(t *testing.T) {
 			t.Errorf("%s is given up: %v", id, n.GivenUp)
 		}
 	}
+	again := func(query, key string) reply {
+		return r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/rollback?wait=30s"+query, nil, "Idempotency-Key", key)
+	}
+	once := operation(t, again("", "r1"), 200, "succeeded")
+	if twice := operation(t, again("", "r1"), 200, "succeeded"); twice.Id != once.Id || twice.Sandbox.Execution.Epoch != 5 {
+		t.Errorf("repeated, it's %s and %+v, and was %s", twice.Id, twice.Sandbox.Execution, once.Id)
+	}
+	again("&cold=true", "r1").code(t, space.CodeIdempotencyMismatch)
+	again("&snapshot="+first.Id, "r1").code(t, space.CodeIdempotencyMismatch)
 	r.verb(t, box.Id, "stop")
 	r.verb(t, box.Id, "start")
-	back("", first.Id, 6)
+	back("", first.Id, 7)
 	held := r.verb(t, box.Id, "suspend").Snapshot
 	r.verb(t, box.Id, "restore")
-	back("", held.Id, 8)
-	back("&snapshot=second&cold=true", second.Id, 9) // and is the past again
+	back("", held.Id, 9)
+	back("&snapshot=second&cold=true", second.Id, 10) // and is the past again
 	r.verb(t, box.Id, "pause")
-	back("", second.Id, 10)
-	r.verb(t, box.Id, "stop")
 	back("", second.Id, 11)
+	r.verb(t, box.Id, "stop")
+	back("", second.Id, 12)
 	r.node.end(box.Id, space.ExecutionLost, space.Errorf(space.CodeExecutionLost, "it died"))
 	r.state(t, box.Id, gen.SandboxStateLost)
 	r.do(t, "POST", "/v1/sandboxes/"+box.Id+"/wake", nil).code(t, space.CodeExecutionLost)
-	back("", second.Id, 12)
+	back("", second.Id, 13)
 
 	other := *operation(t, r.do(t, "POST", "/v1/sandboxes?wait=30s", `{"template":"mini"}`), 201, "succeeded").Sandbox
 	r.do(t, "POST", "/v1/sandboxes/"+other.Id+"/rollback?snapshot="+first.Id, nil).code(t, space.CodeInvalid)

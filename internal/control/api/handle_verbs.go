@@ -78,6 +78,10 @@ func (h handlers) WakeSandbox(ctx context.Context, r gen.WakeSandboxRequestObjec
 
 // RollbackSandbox has a sandbox go on from a snapshot, and waits for it if asked to.
 func (h handlers) RollbackSandbox(ctx context.Context, r gen.RollbackSandboxRequestObject) (gen.RollbackSandboxResponseObject, error) {
+	request, err := readRequest(r.Params.IdempotencyKey, "rollbackSandbox", r.Sandbox, []any{r.Params.Snapshot, isTrue(r.Params.Cold)})
+	if err != nil {
+		return nil, err
+	}
 	out, ended, err := h.verb(ctx, r.Sandbox, r.Params.Wait, func(ctx context.Context, project, id string) (string, error) {
 		ref := ""
 		if s := r.Params.Snapshot; s != nil {
@@ -85,7 +89,7 @@ func (h handlers) RollbackSandbox(ctx context.Context, r gen.RollbackSandboxRequ
 				return "", space.FieldErrorf("snapshot", "is empty: leave it out for the recovery point")
 			}
 		}
-		return h.Sandboxes.Rollback(ctx, project, id, ref, isTrue(r.Params.Cold))
+		return h.Sandboxes.Rollback(ctx, project, id, ref, isTrue(r.Params.Cold), request)
 	})
 	switch {
 	case err != nil:

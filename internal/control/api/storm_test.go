@@ -120,7 +120,7 @@ func (s *storm) act(ctx context.Context, rnd *rand.Rand) {
 		func() error { _, err := b.Wake(ctx, p, id); return err },
 		func() error { _, err := b.Wake(ctx, p, id); return err },
 		func() error { _, err := b.Take(ctx, p, id, record.SnapshotFull, "", record.Request{}); return err },
-		func() error { _, err := b.Rollback(ctx, p, id, "", false); return err },
+		func() error { _, err := b.Rollback(ctx, p, id, "", false, record.Request{}); return err },
 		func() error { _, err := b.Fork(ctx, p, id, sandboxes.Fork{Count: 2}, record.Request{}); return err },
 		func() error { return s.removeSnapshot(ctx, b, id, rnd) },
 		func() error {

@@ -446,7 +446,7 @@ func TestWorld(t *testing.T) {
 				return w.verbs.Restore(ctx, project, id, false)
 			}),
 			"roll back": verb(ignoring(func(ctx context.Context, project, id string) (string, error) {
-				return w.verbs.Rollback(ctx, project, id, "", false)
+				return w.verbs.Rollback(ctx, project, id, "", false, record.Request{})
 			}, space.CodeSnapshotUnusable)),
 			"snapshot": verb(func(ctx context.Context, project, id string) (string, error) {
 				return w.verbs.Take(ctx, project, id, record.SnapshotFull, "", record.Request{})

@@ -87,9 +87,10 @@ func (s *Sandboxes) Take(ctx context.Context, project, id string, kind record.Sn
 }
 
 // Rollback writes that a sandbox is to go on from one of its snapshots, by id or name, or from its recovery point if that's empty, in a new execution. The one
-// that it has ends when the new one runs. A cold one boots from the disk alone.
-func (s *Sandboxes) Rollback(ctx context.Context, project, id, snapshot string, cold bool) (operation string, err error) {
-	return s.change(ctx, project, id, func(now record.Situation, operation string) (record.Change, error) {
+// that it has ends when the new one runs. A cold one boots from the disk alone. The operation is an earlier one if the request's Idempotency-Key has begun it already: another
+// one would give up what came after that.
+func (s *Sandboxes) Rollback(ctx context.Context, project, id, snapshot string, cold bool, r record.Request) (operation string, err error) {
+	return s.changeOnce(ctx, project, id, r, func(now record.Situation, operation string) (record.Change, error) {
 		return rollback(now, operation, space.NewID(space.PrefixExecution), snapshot, cold, time.Now())
 	})
 }
