@@ -15,6 +15,10 @@ func DefaultTiers() []record.Tier {
 	return []record.Tier{{Every: 0, For: time.Hour}, {Every: time.Hour, For: 24 * time.Hour}, {Every: 24 * time.Hour, For: 7 * 24 * time.Hour}}
 }
 
+// failedKept is how long one that nobody asked for and that couldn't be made is listed, with the reason. They count with how many a sandbox may have, and where a volume is
+// full each interval adds one.
+const failedKept = time.Hour
+
 // Due says whether a sandbox takes a snapshot of itself at a time, and of which kind. One is made at a time: where they take longer than the interval, or wait
 // for room on their node, they don't pile up.
 func Due(now time.Time, r record.Rolling, last record.Rolled) (record.SnapshotKind, bool) {
@@ -30,8 +34,9 @@ func Due(now time.Time, r record.Rolling, last record.Rolled) (record.SnapshotKi
 	}
 }
 
-// Unneeded returns those of a sandbox's snapshots that may go at a time, oldest first. Of those that are ready and of its past the newest is its recovery point, and
-// stays, as does the newest that has its memory. The newest of all stays, too: whoever has given that up may want it back. rolling is how it takes snapshots of itself; nil: it doesn't, or doesn't any more.
+// Unneeded returns those of a sandbox's snapshots that may go at a time. Of those that are ready and of its past the newest is its recovery point, and
+// stays, as does the newest that has its memory. The newest of all stays, too: whoever has given that up may want it back. Those that
+// couldn't be made go after an hour. rolling is how it takes snapshots of itself; nil: it doesn't, or doesn't any more.
 func Unneeded(now time.Time, rolling *record.Rolling, all []record.Snapshot) []record.Snapshot {
 	ready := slices.DeleteFunc(slices.Clone(all), func(n record.Snapshot) bool { return n.Status.State != record.SnapshotReady || n.Deleted })
 	slices.SortFunc(ready, func(a, b record.Snapshot) int {
@@ -61,6 +66,11 @@ func Unneeded(now time.Time, rolling *record.Rolling, all []record.Snapshot) []r
 	var out []record.Snapshot
 	for _, n := range slices.Backward(ready) {
 		if n.Purpose != record.PurposeAsked && !stays[n.ID] {
+			out = append(out, n)
+		}
+	}
+	for _, n := range all {
+		if n.Status.State == record.SnapshotFailed && !n.Deleted && n.Purpose != record.PurposeAsked && now.Sub(n.CreatedAt) > failedKept {
 			out = append(out, n)
 		}
 	}

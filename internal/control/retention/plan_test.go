@@ -17,6 +17,11 @@ func shot(id string, ago time.Duration, p record.SnapshotPurpose, kind record.Sn
 	return record.Snapshot{ID: id, Purpose: p, Kind: kind, CreatedAt: now.Add(-ago), Status: record.SnapshotStatus{State: record.SnapshotReady, Bytes: bytes}}
 }
 
+func failed(n record.Snapshot) record.Snapshot {
+	n.Status.State = record.SnapshotFailed
+	return n
+}
+
 func givenUp(n record.Snapshot) record.Snapshot {
 	n.GivenUp = true
 	return n
@@ -53,6 +58,10 @@ func TestUnneeded(t *testing.T) {
 			shot("2h10", 130*time.Minute, record.PurposeRolling, full, 1), shot("2h50", 170*time.Minute, record.PurposeRolling, full, 1), shot("3h10", 190*time.Minute, record.PurposeRolling, full, 1),
 			shot("2d1h", 49*time.Hour, record.PurposeRolling, full, 1), shot("2d2h", 50*time.Hour, record.PurposeRolling, full, 1), shot("9d", 9*24*time.Hour, record.PurposeRolling, full, 1),
 		}, want: []string{"9d", "2d2h", "2h50"}},
+		{name: "what couldn't be made, an hour later, unless somebody asked for it", all: []record.Snapshot{
+			failed(shot("a", 59*time.Minute, record.PurposeRolling, full, 0)), failed(shot("b", 61*time.Minute, record.PurposeRolling, full, 0)),
+			failed(shot("c", 61*time.Minute, record.PurposeSuspend, full, 0)), failed(shot("d", 61*time.Minute, record.PurposeAsked, full, 0)), shot("e", 2*time.Hour, record.PurposeRolling, full, 1),
+		}, want: []string{"b", "c"}},
 		{name: "budget", rolling: &record.Rolling{Keep: DefaultTiers(), BudgetBytes: 10}, all: []record.Snapshot{
 			shot("1", 1*time.Minute, record.PurposeRolling, full, 6), shot("2", 2*time.Minute, record.PurposeRolling, full, 4), shot("3", 3*time.Minute, record.PurposeRolling, full, 1),
 		}, want: []string{"3"}},
@@ -84,7 +93,8 @@ func TestWhatMustStay(t *testing.T) {
 		goes := Unneeded(now, r, all)
 		left := slices.DeleteFunc(slices.Clone(all), func(n record.Snapshot) bool { return slices.Contains(ids(goes), n.ID) })
 		for _, n := range goes {
-			if n.Purpose == record.PurposeAsked || n.Status.State != record.SnapshotReady {
+			failed := n.Status.State == record.SnapshotFailed && now.Sub(n.CreatedAt) > time.Hour
+			if n.Purpose == record.PurposeAsked || n.Status.State != record.SnapshotReady && !failed {
 				t.Fatalf("%+v goes", n)
 			}
 		}
