@@ -5,6 +5,7 @@ package host_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	controlv1 "github.com/space-platform/space/api/gen/control/v1"
 	hostv1 "github.com/space-platform/space/api/gen/host/v1"
 	routev1 "github.com/space-platform/space/api/gen/route/v1"
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/peer"
 )
 
@@ -61,7 +63,7 @@ func failedDisk(t *testing.T, r *rig, mini string) {
 	r.removeSnapshot(s)
 }
 
-// fill takes all room of the volume.
+// fill takes all room of the volume, with what was deleted before: btrfs frees that later, at its next commits.
 func (r *rig) fill() (giveBack func()) {
 	r.t.Helper()
 	f, err := os.Create(filepath.Join(r.volume().Path, "filler"))
@@ -69,15 +71,23 @@ func (r *rig) fill() (giveBack func()) {
 		r.t.Fatal(err)
 	}
 	defer f.Close()
-	at := int64(0)
-	for step := int64(1 << 30); step >= 4096; {
-		switch err := unix.Fallocate(int(f.Fd()), 0, at, step); {
-		case err == nil:
-			at += step
-		case errors.Is(err, unix.ENOSPC):
-			step /= 4
-		default:
+	if out, err := exec.CommandContext(r.t.Context(), "btrfs", "subvolume", "sync", r.volume().Path).CombinedOutput(); err != nil {
+		r.t.Fatalf("wait for deleted subvolumes: %v: %s", err, out)
+	}
+	for at, more := int64(0), true; more; {
+		if err := disk.Sync(f.Name()); err != nil {
 			r.t.Fatal(err)
+		}
+		more = false
+		for step := int64(1 << 30); step >= 4096; {
+			switch err := unix.Fallocate(int(f.Fd()), 0, at, step); {
+			case err == nil:
+				at, more = at+step, true
+			case errors.Is(err, unix.ENOSPC):
+				step /= 4
+			default:
+				r.t.Fatal(err)
+			}
 		}
 	}
 	return func() { os.Remove(f.Name()) }
