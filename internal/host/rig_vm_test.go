@@ -395,11 +395,14 @@ func (r *rig) client(route space.Route, argv ...string) *client {
 	}
 }
 
+// runLimit bounds a command of a test: an emulated guest beside others on two slow processors takes 40 s to print 24 MiB.
+const runLimit = 3 * time.Minute
+
 // run runs a command to its end and returns what it printed.
 func (r *rig) run(route space.Route, argv ...string) string {
 	r.t.Helper()
 	c := r.client(route, argv...)
-	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.t.Context(), runLimit)
 	defer cancel()
 	if err := c.attach(ctx, func(int) {}); err != nil {
 		r.t.Fatalf("run %q: %v", argv, err)
