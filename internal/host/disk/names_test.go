@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/space-platform/space/internal/host/disk"
 	"github.com/space-platform/space/internal/host/disk/btrfs"
 )
 
@@ -34,7 +33,7 @@ func TestANewVolumeHasRoomForNames(t *testing.T) {
 	if err := r.Keep(32 << 20); err != nil {
 		t.Fatal(err)
 	}
-	takeAll(t, filepath.Join(v.Path, "others"))
+	takeAll(t, v)
 	done, err := r.Lend(16 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +66,8 @@ func TestAFullVolumeIsMountedAsItIs(t *testing.T) {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
-	takeAll(t, filepath.Join(v.Path, "others"))
+	v.Bytes = 2 << 30
+	takeAll(t, v)
 	before, err := btrfs.MetadataBytes(v.Path)
 	if err := errors.Join(err, v.Unmount(t.Context()), v.Ensure(t.Context())); err != nil {
 		t.Fatal(err)
@@ -78,21 +78,13 @@ func TestAFullVolumeIsMountedAsItIs(t *testing.T) {
 }
 
 // takeAll takes all room of a volume, without writing.
-func takeAll(t *testing.T, path string) {
+func takeAll(t *testing.T, v disk.Volume) {
 	t.Helper()
-	f, err := os.Create(path)
+	r, err := disk.OpenReserve(filepath.Join(v.Path, "others"), 1<<30)
+	if err == nil {
+		err = r.Keep(v.Bytes)
+	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	defer f.Close()
-	for at, step := int64(0), int64(1<<30); step >= 4096; {
-		switch err := unix.Fallocate(int(f.Fd()), 0, at, step); {
-		case err == nil:
-			at += step
-		case errors.Is(err, unix.ENOSPC):
-			step /= 4
-		default:
-			t.Fatal(err)
-		}
 	}
 }
